@@ -1,14 +1,14 @@
-// What stands around every page: the plan's name, where one is, and whether the log is being listened to.
+// The frame around every page: the plan's name, the navigation, the state of the connection and the timeline.
 
 import { lazy, Suspense } from "preact/compat";
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
-import { isFetched, loadAnew } from "./anew";
 import { Refused } from "./api";
 import { isFocusLost } from "./focus";
-import { goesOn } from "./log/owner";
+import { resumeCommand } from "./log/owner";
 import { plan } from "./log/plan";
 import { Boundary } from "./parts/Boundary";
 import { Problem } from "./parts/Problem";
+import { markLoaded, reload } from "./reload";
 import { href, PAGES, type PageName, place } from "./routes";
 import { hasPlan, session } from "./session";
 import { PastNote, Timeline } from "./Timeline";
@@ -24,7 +24,7 @@ const TITLES: Record<PageName, string> = {
   benchmarks: "Benchmarks",
 };
 
-// Each page is a file of its own that is fetched when it is first looked at: the editor alone is 400 KB.
+// Each page is a separate file, fetched when it is first opened: the editor alone is 400 KB.
 const LOADERS = {
   plan: () => import("./pages/plan/PlanPage"),
   edit: () => import("./pages/edit/EditPage"),
@@ -47,18 +47,17 @@ const PARTS = {
   benchmarks: lazy(LOADERS.benchmarks),
 };
 
-/** Fetches the file of the page that is looked at first, while the plan is still on its way. */
+/** Fetches the file of the first page while the plan loads. */
 export function preload(): void {
-  // What goes wrong with it is told where the page is shown.
-  LOADERS[place.value.page]().then(isFetched, () => undefined);
+  // If that fails, the page's Boundary shows the error.
+  LOADERS[place.value.page]().then(markLoaded, () => undefined);
 }
 
-const LINES = { connecting: "connecting", live: "live", lost: "connection lost, trying again", dead: "not connected" };
-const DEAD = new Refused(401, "this link is dead: what is shown here moves no more", "use the link that plan serve printed last");
+const LINES = { connecting: "connecting", live: "live", lost: "connection lost, reconnecting", revoked: "disconnected" };
+const REVOKED = new Refused(401, "This link was revoked, so the page no longer updates.", "Open the link that `plan serve` printed last.");
 
-// The pages that are a fold of the log, and so can show any revision of it. The others tell of now, with what they show
-// beside it: whoever goes there is back in the present.
-const FOLDED: readonly PageName[] = ["plan", "agents", "locks", "containers", "approvals"];
+// The pages that can show any revision of the log. The others show only the present: opening one leaves the past.
+const WITH_PAST: readonly PageName[] = ["plan", "agents", "locks", "containers", "approvals"];
 
 export function Shell() {
   const name = session.value.plan || "reports";
@@ -66,13 +65,13 @@ export function Shell() {
   const page = pages.includes(place.value.page) ? place.value.page : "benchmarks";
   const rest = page === place.value.page ? place.value.rest : "";
   const Part = PARTS[page];
-  const isFolded = FOLDED.includes(page);
+  const hasPast = WITH_PAST.includes(page);
   useLayoutEffect(() => {
-    if (!isFolded) void plan.look(null);
-  }, [isFolded]);
+    if (!hasPast) void plan.look(null);
+  }, [hasPast]);
   const main = useRef<HTMLElement>(null);
   const before = useRef({ page, rest });
-  // The link that led here may have been in what it replaced: whoever uses the keyboard goes on in what is there now.
+  // If the clicked link was part of the old page, the focus is lost with it: move it to the new page.
   useEffect(() => {
     if (before.current.page === page && before.current.rest === rest) return;
     before.current = { page, rest };
@@ -84,7 +83,7 @@ export function Shell() {
   return (
     <>
       <a class="skip" href="#main">
-        Skip to the content
+        Skip to content
       </a>
       <header class="shell-head">
         <strong title={name}>{name}</strong>
@@ -99,33 +98,33 @@ export function Shell() {
       </header>
       <PastNote />
       <main ref={main} id="main" tabIndex={-1} aria-label={rest || TITLES[page]} data-past={plan.past.value === null ? undefined : ""}>
-        {plan.line.value === "dead" && <Problem error={DEAD} />}
-        <Boundary key={page} again={() => void loadAnew().catch(() => undefined)}>
+        {plan.line.value === "revoked" && <Problem error={REVOKED} />}
+        <Boundary key={page} again={() => void reload().catch(() => undefined)}>
           <Suspense fallback={<p class="quiet">…</p>}>
             <Part rest={rest} />
           </Suspense>
         </Boundary>
       </main>
-      {isFolded && <Timeline />}
+      {hasPast && <Timeline />}
     </>
   );
 }
 
-/** Whether the log is listened to. Only that is told to those who listen; the revision changes too often. */
+/** The state of the connection. Screen readers hear only that: the revision changes too often. */
 function Line() {
   const state = plan.line.value;
-  const way = plan.line.value === "live" ? goesOn.value : "";
+  const command = plan.line.value === "live" ? resumeCommand.value : "";
   return (
-    <span class="line" data-line={way ? "still" : state}>
+    <span class="line" data-line={command ? "still" : state}>
       <span role="status">
         {LINES[state]}
-        {way && (
+        {command && (
           <>
-            , nobody runs it: <code>{way}</code>
+            , plan not running. Resume: <code>{command}</code>
           </>
         )}
       </span>
-      {session.value.right === "read" && " · look only"} · rev {plan.head.value}
+      {session.value.right === "read" && " · read-only"} · rev {plan.head.value}
     </span>
   );
 }

@@ -1,11 +1,11 @@
-// The log as a line that one can go back on: the whole page then shows the plan as it was, and nothing can be changed.
+// The timeline: a slider over the log's revisions. At a past revision the page is read-only.
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { Refused } from "./api";
 import { plan } from "./log/plan";
 import { clockTime } from "./words/amounts";
 
-/** Shows the plan as of `rev`, null for live; returns what went wrong, empty when nothing did. */
+/** Shows the plan as of `rev`, null for live; returns an error message, or an empty string. */
 async function look(rev: number | null): Promise<string> {
   try {
     await plan.look(rev);
@@ -18,9 +18,9 @@ async function look(rev: number | null): Promise<string> {
 export function Timeline() {
   const head = plan.head.value;
   const past = plan.past.value;
-  // What is asked for and not yet shown: the thumb is where the hand is, also while an old stretch is fetched.
+  // The requested revision while it is fetched: the thumb stays where the user put it.
   const [wanted, setWanted] = useState<number | null>(null);
-  const [fault, setFault] = useState("");
+  const [error, setError] = useState("");
   const asked = useRef(0);
   const slider = useRef<HTMLInputElement>(null);
   const at = wanted ?? past ?? head;
@@ -28,22 +28,22 @@ export function Timeline() {
   const seek = async (rev: number): Promise<void> => {
     const mine = ++asked.current;
     setWanted(rev);
-    const said = await look(rev >= head ? null : Math.max(1, rev));
+    const failure = await look(rev >= head ? null : Math.max(1, rev));
     if (mine !== asked.current) return;
-    setFault(said);
+    setError(failure);
     setWanted(null);
   };
 
-  // The thumb of a range input is the browser's: while the plan goes on, the newest revision stays at its right end.
+  // The browser keeps the thumb's position when `max` grows: move it, so that the newest revision is at the right end.
   useEffect(() => {
     if (slider.current !== null) slider.current.value = String(at);
   }, [at, head]);
 
-  const said = plan.recent.value.at(-1);
-  const words = at >= head ? `live, revision ${head}` : `revision ${at} of ${head}${said ? `, ${clockTime(said.at)}` : ""}`;
+  const last = plan.recent.value.at(-1);
+  const words = at >= head ? `live, revision ${head}` : `revision ${at} of ${head}${last ? `, ${clockTime(last.at)}` : ""}`;
   return (
     <section class="timeline" aria-label="Timeline" data-past={at < head ? "" : undefined}>
-      <button type="button" class="plain" aria-label="One revision back" disabled={at <= 1} onClick={() => void seek(at - 1)}>
+      <button type="button" class="plain" aria-label="Previous revision" disabled={at <= 1} onClick={() => void seek(at - 1)}>
         ‹
       </button>
       <input
@@ -56,17 +56,17 @@ export function Timeline() {
         aria-valuetext={words}
         onInput={(event) => void seek(event.currentTarget.valueAsNumber)}
       />
-      <button type="button" class="plain" aria-label="One revision on" disabled={at >= head} onClick={() => void seek(at + 1)}>
+      <button type="button" class="plain" aria-label="Next revision" disabled={at >= head} onClick={() => void seek(at + 1)}>
         ›
       </button>
-      <span class="timeline-said">
-        {fault || (said && said.rev <= at ? `rev ${at} · ${clockTime(said.at)} · ${said.type} ${said.subject}` : words)}
+      <span class="timeline-words">
+        {error || (last && last.rev <= at ? `rev ${at} · ${clockTime(last.at)} · ${last.type} ${last.subject}` : words)}
       </span>
     </section>
   );
 }
 
-/** Says that this is the past, above everything, and leads back. */
+/** The banner of a past revision, with a button that leads back to the present. */
 export function PastNote() {
   const past = plan.past.value;
   const at = plan.pastAt.value;
@@ -76,7 +76,7 @@ export function PastNote() {
         <div class="past-note">
           <span>
             <strong>The plan as of revision {past}</strong>
-            {at ? <>, {new Date(at * 1000).toLocaleString("en-GB")}</> : null}. It has gone on since; nothing can be changed from here.
+            {at ? <>, {new Date(at * 1000).toLocaleString("en-GB")}</> : null}. The past is read-only.
           </span>
           <button type="button" onClick={() => void look(null)}>
             Back to live

@@ -1,4 +1,4 @@
-// What time it is for what is shown: this moment, or, while one looks at the past, that one.
+// The time that the page shows ages against: now, or the time of the past revision that is shown.
 
 import { computed, signal } from "@preact/signals";
 import { plan } from "./log/plan";
@@ -12,5 +12,5 @@ document.addEventListener("visibilitychange", () => {
   wall.value = Date.now() / 1000;
 });
 
-/** Seconds since 1970; moves once a second. */
+/** Seconds since 1970, updated once a second. */
 export const now = computed(() => plan.pastAt.value ?? wall.value);

@@ -1,6 +1,4 @@
-// Where the keyboard is when what it was at goes away.
-
-/** Whether what had the focus is gone, so that it fell to the document. */
+/** Whether the focused element was removed, so that the document has the focus. */
 export function isFocusLost(): boolean {
   return document.activeElement === null || document.activeElement === document.body;
 }

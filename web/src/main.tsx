@@ -1,13 +1,13 @@
 import { render } from "preact";
-import { loadAnewOnce } from "./anew";
 import { get, refusedOf } from "./api";
 import { watchOwner } from "./log/owner";
 import { plan } from "./log/plan";
-import { fetchLostLooks } from "./looks";
 import { Problem } from "./parts/Problem";
+import { reloadOnce } from "./reload";
 import { listen } from "./routes";
 import { hasPlan, session, type Session } from "./session";
 import { preload, Shell } from "./Shell";
+import { refetchStylesheets } from "./stylesheets";
 import { drawLegibly } from "./words/legible";
 
 async function start(at: HTMLElement): Promise<void> {
@@ -27,10 +27,10 @@ async function start(at: HTMLElement): Promise<void> {
   render(<Shell />, at);
 }
 
-fetchLostLooks();
+refetchStylesheets();
 drawLegibly();
 const at = document.getElementById("page");
 if (at !== null) void start(at);
 
-// Without an answer of the server nothing is done here: the page says in its place what could not be fetched.
-addEventListener("vite:preloadError", () => void loadAnewOnce().catch(() => undefined));
+// If the server does not answer, the page stays and shows the error where the part would be (Boundary).
+addEventListener("vite:preloadError", () => void reloadOnce().catch(() => undefined));

@@ -1,8 +1,6 @@
-// Work that is asked for more often than it can be done.
-
 /**
- * `step`, never twice at a time: whoever asks while it goes on has it done once more, right after. The promise is kept
- * when nothing more is asked for; it is broken by the fault of the last step, since the next one makes up for others.
+ * Returns a function that runs `step`, never two at a time. A call during a run causes one more run after it. The
+ * promise resolves when no run is due; it rejects only if the last run failed, since that run replaces the ones before.
  */
 export function oneAtATime(step: () => Promise<void>): () => Promise<void> {
   let isAskedAgain = false;
@@ -13,8 +11,8 @@ export function oneAtATime(step: () => Promise<void>): () => Promise<void> {
         isAskedAgain = false;
         try {
           await step();
-        } catch (fault) {
-          if (!isAskedAgain) throw fault;
+        } catch (error) {
+          if (!isAskedAgain) throw error;
         }
       }
     } finally {

@@ -1,12 +1,12 @@
-// Reads of the server that a page repeats when what they tell of has moved, and after an outage. One is under way at a
-// time; what moves meanwhile is read right after. The old answer stays on screen until the new one is here.
+// GET requests that a page repeats when their subject changes and after an outage. One runs at a time; a change during
+// a read causes one more read after it. The old answer stays on screen until the new one arrives.
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { get, type Refused, refusedOf } from "./api";
 import { plan } from "./log/plan";
 import { oneAtATime } from "./once";
 
-const REST = 3; // After an answer it is left alone for so many times as long as the answer took.
+const REST = 3; // Pause after an answer, as a multiple of the time that the answer took.
 
 export interface Read<T> {
   value: T | undefined;
@@ -14,7 +14,7 @@ export interface Read<T> {
   again: () => void;
 }
 
-/** GET `path`, again whenever `wake` is another value; an empty path reads nothing. */
+/** Reads GET `path`, and again whenever `wake` changes. An empty path reads nothing. */
 export function useRead<T>(path: string, query: Record<string, string | number> = {}, wake: unknown = null): Read<T> {
   const [found, setFound] = useState<{ of: string; value?: T; error?: Refused }>({ of: "" });
   const read = useRef<() => Promise<void>>();
@@ -28,8 +28,8 @@ export function useRead<T>(path: string, query: Record<string, string | number> 
       try {
         const value = await get<T>(path, query);
         if (isWanted) setFound({ of: words, value });
-      } catch (fault) {
-        const error = refusedOf(fault);
+      } catch (refusal) {
+        const error = refusedOf(refusal);
         if (isWanted) setFound((old) => (old.of === words ? { ...old, error } : { of: words, error }));
       }
       const rest = REST * (performance.now() - began);

@@ -1,4 +1,4 @@
-// Where one is: a page and what it is about, as the path of the address bar, so that every object has a link.
+// The current page and its subject, as a path in the address bar, so that every object has a link.
 
 import { batch, signal } from "@preact/signals";
 
@@ -7,7 +7,7 @@ export type PageName = (typeof PAGES)[number];
 
 export interface Place {
   page: PageName;
-  /** What stands behind the page's name, such as `frontend/ui` in /agents/frontend/ui; empty for the page itself. */
+  /** The path after the page's name, such as `frontend/ui` in /agents/frontend/ui; empty for the page itself. */
   rest: string;
 }
 
@@ -17,31 +17,31 @@ export const place = signal<Place>(read(location.pathname));
 
 export type View = "tree" | "graph";
 
-/** How the plan is drawn. It is part of the links to the plan, so that they show it as whoever copies them sees it. */
+/** How the plan is drawn. Links to the plan contain it, so that a copied link shows the same view. */
 export const view = signal<View>(viewIn(location.search));
 
 export function href(page: PageName, rest = ""): string {
-  const way = page === "plan" && view.value === "graph" ? "?view=graph" : "";
-  return `/${page}${rest ? `/${rest.split("/").map(segment).join("/")}` : ""}${way}`;
+  const search = page === "plan" && view.value === "graph" ? "?view=graph" : "";
+  return `/${page}${rest ? `/${rest.split("/").map(segment).join("/")}` : ""}${search}`;
 }
 
 export function go(page: PageName, rest = ""): void {
   enter(href(page, rest));
 }
 
-/** Draws the plan so from here on. */
+/** Switches the plan to the view `wanted`. */
 export function show(wanted: View): void {
   view.value = wanted;
   history.replaceState(history.state, "", href(place.value.page, place.value.rest));
 }
 
-/** Moves the place to a link of this page; where one is already nothing is to go back from. */
+/** Opens a link of this page. A link to the current address adds no entry to the browser's history. */
 function enter(link: string): void {
   if (new URL(link, location.href).href !== location.href) history.pushState(null, "", link);
   arrive();
 }
 
-/** Has the place be what the address bar says. */
+/** Sets the place from the address bar. */
 function arrive(): void {
   batch(() => {
     place.value = read(location.pathname);
@@ -53,7 +53,7 @@ function viewIn(search: string): View {
   return new URLSearchParams(search).get("view") === "graph" ? "graph" : "tree";
 }
 
-/** The link to an object: the page that shows its kind. */
+/** Returns the link to an object, on the page that shows its kind. */
 export function linkTo(address: string): string {
   const [kind, ...path] = address.split("/");
   const rest = path.join("/");
@@ -80,7 +80,7 @@ function read(pathname: string): Place {
     : { page: known, rest: rest.map((part) => (part === ROOT ? "." : decoded(part))).join("/") };
 }
 
-/** A part of a path; as it stands where somebody typed what is no encoding. */
+/** Decodes a part of a path; returns it unchanged if the encoding is invalid. */
 function decoded(part: string): string {
   try {
     return decodeURIComponent(part);
@@ -89,12 +89,12 @@ function decoded(part: string): string {
   }
 }
 
-/** Browsers take a `.` out of a path, encoded or not, so the root's stands for itself by another sign. */
+/** Encodes a part of a path. Browsers remove `.` from paths, even if encoded, so the root's address becomes `~`. */
 function segment(part: string): string {
   return part === "." ? ROOT : encodeURIComponent(part);
 }
 
-/** Has links within the page and the back button move the place instead of loading the page anew. */
+/** Makes links within the page and the back button change the place without a reload. */
 export function listen(): void {
   addEventListener("popstate", arrive);
   document.addEventListener("click", (event) => {
@@ -102,13 +102,13 @@ export function listen(): void {
     if (!(link instanceof HTMLAnchorElement) || event.defaultPrevented || opensElsewhere(event)) return;
     if (link.target || link.hasAttribute("download")) return;
     if (link.origin !== location.origin) return;
-    if (link.hash && link.pathname === location.pathname) return; // To a part of this page: the browser moves the focus.
+    if (link.hash && link.pathname === location.pathname) return; // Within this page: the browser moves the focus.
     event.preventDefault();
     enter(link.href);
   });
 }
 
-/** Whether a click has the browser open a link in another tab or window, or do something else than go there. */
+/** Whether a click makes the browser open a link in another tab or window, or do something else with it. */
 export function opensElsewhere(event: MouseEvent): boolean {
   return event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey;
 }

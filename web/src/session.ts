@@ -1,7 +1,7 @@
-// Who this page is to the server: the token of the link it was opened with, and what that token allows.
+// The session with the server: the token of the link that opened the page, and what that token allows.
 //
-// The token comes behind the # of the link, which no browser sends anywhere, and is kept for this origin only. It
-// leaves the address bar at once, so that a link that somebody copies from there opens nothing.
+// The token follows the # of the link, which browsers do not send, and is stored for this origin only. The page removes
+// it from the address bar, so that an address copied from there contains no token.
 
 import { signal } from "@preact/signals";
 
@@ -12,7 +12,7 @@ export interface Session {
   right: "read" | "change";
 }
 
-/** The token, empty when none was ever given. */
+/** Returns the token from the link or from an earlier visit; empty if there is none. */
 export function takeToken(): string {
   const given = new URLSearchParams(location.hash.slice(1)).get("token");
   if (given !== null) {
@@ -24,10 +24,10 @@ export function takeToken(): string {
 
 export const token = takeToken();
 
-/** Set once, before anything is shown. */
+/** Set once, before the page is rendered. */
 export const session = signal<Session>({ plan: "", right: "read" });
 
-/** Whether a plan is served, and not reports alone. */
+/** Whether a plan is served, and not only reports. */
 export function hasPlan(): boolean {
   return session.value.plan !== "";
 }

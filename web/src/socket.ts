@@ -1,29 +1,29 @@
-// A websocket that tells JSON frames, made anew for as long as somebody listens: whoever is slow or cut off misses
-// nothing, since each connection begins with what there is.
+// A websocket with JSON frames that reconnects until it is closed. Each connection starts with the current state, so
+// that a slow or disconnected client misses nothing.
 
 import { session, token } from "./session";
 
 const FIRST_WAIT_MS = 200;
 const LONGEST_WAIT_MS = 5_000;
 const OVER = 1000;
-const DEAD = 1008; // The link is: the line to the log says so for the whole page.
+const REVOKED = 1008; // The link was revoked; the connection to the log shows that for the whole page.
 
 export type Line = "connecting" | "live" | "lost" | "over";
 
 export interface Wire {
-  /** Says something; whether there is a connection to say it on. */
-  say(words: unknown): boolean;
+  /** Sends `message` as JSON; returns whether a connection is open. */
+  send(message: unknown): boolean;
   close(): void;
 }
 
-interface Ears<Frame> {
-  /** Below the plan; with a leading slash below /v1 itself. Asked for anew at each connection. */
+interface Listener<Frame> {
+  /** Relative to the plan; with a leading slash, relative to /v1. Called for each connection. */
   path: () => string;
   frame: (frame: Frame) => void;
   line: (line: Line) => void;
 }
 
-export function wire<Frame>({ path, frame, line }: Ears<Frame>): Wire {
+export function wire<Frame>({ path, frame, line }: Listener<Frame>): Wire {
   let socket: WebSocket | undefined;
   let isOver = false;
   let waitMs = FIRST_WAIT_MS;
@@ -48,7 +48,7 @@ export function wire<Frame>({ path, frame, line }: Ears<Frame>): Wire {
         return;
       }
       line("lost");
-      if (event.code === DEAD) return;
+      if (event.code === REVOKED) return;
       timer = window.setTimeout(connect, waitMs);
       waitMs = Math.min(LONGEST_WAIT_MS, waitMs * 2);
     };
@@ -56,15 +56,15 @@ export function wire<Frame>({ path, frame, line }: Ears<Frame>): Wire {
 
   connect();
   return {
-    say: (words) => {
+    send: (message) => {
       if (socket?.readyState !== WebSocket.OPEN) return false;
-      socket.send(JSON.stringify(words));
+      socket.send(JSON.stringify(message));
       return true;
     },
     close: () => {
       isOver = true;
       window.clearTimeout(timer);
-      if (socket?.readyState !== WebSocket.CONNECTING) socket?.close(); // Else the browser complains: it closes when it opens.
+      if (socket?.readyState !== WebSocket.CONNECTING) socket?.close(); // Closing earlier logs a browser error: onopen closes it.
     },
   };
 }

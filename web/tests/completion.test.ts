@@ -44,41 +44,41 @@ describe("the place of the cursor", () => {
     expect(at(text)).toBeUndefined();
   });
 
-  it("tells the word that is typed and where it begins", () => {
+  it("has the typed word and its start", () => {
     expect(at("tasks:\n  a: {agent: wor¦")).toMatchObject({ word: "wor", column: 13 });
   });
 
-  it("is that of the key under the mouse", () => {
+  it("is that of the key under the pointer", () => {
     expect(keyAt(["tasks:", "  a:", "    goal: x"], 2, 6)).toEqual({ path: ["tasks", "a", "goal"], from: 4, to: 8 });
     expect(keyAt(["tasks:", "  a:", "    goal: x"], 2, 10)).toBeUndefined();
   });
 });
 
-describe("what is offered", () => {
-  it("are the fields of a task, with what they mean", () => {
+describe("completion", () => {
+  it("offers the fields of a task, with their descriptions", () => {
     const needs = keyOptions(SCHEMA, ["tasks", "a"]).find((one) => one.label === "needs");
     expect(needs?.info).toContain("must be done first");
     expect(needs?.apply).toBe("needs: ");
     expect(keyOptions(SCHEMA, ["tasks", "a", "tasks", "b"]).map((one) => one.label)).toContain("needs");
   });
 
-  it("is nothing where a name of one's own is to be thought of", () => {
+  it("offers nothing for a new name", () => {
     expect(keyOptions(SCHEMA, ["tasks"])).toEqual([]);
   });
 
-  it("are the fields of an agent that is written in a task, and of a check in a list", () => {
+  it("offers the fields of an inline agent, and of a check in a list", () => {
     expect(keyOptions(SCHEMA, ["tasks", "a", "agent"]).map((one) => one.label)).toContain("model");
     expect(keyOptions(SCHEMA, ["tasks", "a", "acceptance", "-"]).map((one) => one.label)).toContain("require-file");
   });
 
-  it("are the values of a closed set", () => {
+  it("offers the values of an enum", () => {
     const found = valueOptions(SCHEMA, ["tasks", "a", "effect"], {});
     expect(found.map((one) => one.label)).toEqual(["read", "idempotent", "reconcilable", "once"]);
     expect(found.find((one) => one.label === "once")?.detail).toBe("default");
     expect(valueOptions(SCHEMA, ["tasks", "a", "pause"], {}).map((one) => one.label)).toEqual(["true", "false"]);
   });
 
-  it("are the names that the plan has, where one is asked for", () => {
+  it("offers names from the plan", () => {
     const names = namesIn({
       agents: { worker: { model: "ollama/small", tools: ["shell"] } },
       containers: { redis: {} },
@@ -92,7 +92,7 @@ describe("what is offered", () => {
     expect(labels("tasks", "c", "goal")).toEqual([]);
   });
 
-  it("says what a field means where the mouse is", () => {
+  it("describes the field under the pointer", () => {
     expect(described(SCHEMA, ["tasks", "a", "goal"])?.doc).toContain("What is to be true at the end");
     expect(described(SCHEMA, ["tasks", "a"])).toBeUndefined();
   });

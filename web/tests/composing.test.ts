@@ -4,7 +4,7 @@ import { answerIn, keyed } from "../src/pages/agents/composing";
 
 const draft = { words: "go on", delivery: "queue", asks: false } as const;
 
-it("gives the very same message its key again while nobody knows whether it arrived", () => {
+it("keeps the key of an unchanged message while its delivery is unknown", () => {
   const first = keyed(draft, null, () => "a");
   expect(keyed(draft, first, () => "b").key).toBe("a");
   expect(keyed({ ...draft, words: "go on!" }, first, () => "b").key).toBe("b");
@@ -12,7 +12,7 @@ it("gives the very same message its key again while nobody knows whether it arri
   expect(keyed(draft, null, () => "b").key).toBe("b");
 });
 
-it("finds the answer to a message among records, and none where there is none", () => {
+it("finds the answer to a message in the records", () => {
   const records = [
     { rev: 7, data: {}, also: [] },
     { rev: 8, data: {}, also: [{ data: { answered: { m1: "half of it" } } }] },

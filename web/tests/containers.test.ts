@@ -16,26 +16,26 @@ interface Worded {
 
 const FOUND = corpus.containers as unknown as Worded[];
 
-describe("containers are worded as on the command line", () => {
+describe("containers have the same texts as on the command line", () => {
   it.each(FOUND.map((one) => [one.object.address, one] as const))("%s", (_, { object, ...wanted }) => {
-    const said = { state: stateOf(object), source: sourceOf(object), ports: portsOf(object).join(", "), restarts: String(restartsOf(object) || ""), what: whatOf(object) };
-    expect(said).toEqual(wanted);
+    const texts = { state: stateOf(object), source: sourceOf(object), ports: portsOf(object).join(", "), restarts: String(restartsOf(object) || ""), what: whatOf(object) };
+    expect(texts).toEqual(wanted);
   });
 
   it("all of them", () => expect(headlineOf(FOUND.map((one) => one.object))).toBe(corpus.headline));
 });
 
-describe("who works in a container", () => {
+describe("users of a container", () => {
   const task = (address: string, containers: string[] = []): [string, Resource] => [address, { address, spec: { containers } } as unknown as Resource];
   const container = (address: string, own = ""): [string, Resource] => [address, { address, spec: { task: own } } as unknown as Resource];
 
-  it("the task that it is for, and those that wait for it, each once", () => {
+  it("are its own task and the tasks that need it, each once", () => {
     const users = usersOf(new Map([container("container/a", "x"), container("container/b")]), new Map([task("task/x", ["container/a"]), task("task/y", ["container/a"])]));
     expect(users).toEqual(new Map([["container/a", ["task/x", "task/y"]]]));
   });
 });
 
-describe("a place in the benchmarks", () => {
+describe("a path of the benchmarks", () => {
   it.each([
     ["", { at: "all" }],
     ["suite/more/suite.yaml", { at: "suite", key: "more/suite.yaml" }],

@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it } from "vitest";
 import { type Draft, Drafts } from "../src/pages/edit/drafts";
 
-class Shelf implements Storage {
+class MemoryStorage implements Storage {
   private readonly kept = new Map<string, string>();
   constructor(private readonly room = Number.POSITIVE_INFINITY) {}
   get length() {
@@ -27,17 +27,17 @@ class Shelf implements Storage {
 
 const draft = (text: string, at = 0): Draft => ({ text, format: "yaml", base: { uid: "u", rev: 2 }, blob: "", chosen: {}, at });
 
-describe("what is kept of text that is not applied", () => {
-  let lasting: Shelf;
-  let tab: Shelf;
+describe("drafts", () => {
+  let lasting: MemoryStorage;
+  let tab: MemoryStorage;
   const page = (ofTab: Storage = tab): Drafts => new Drafts("demo", lasting, ofTab);
 
   beforeEach(() => {
-    lasting = new Shelf();
-    tab = new Shelf();
+    lasting = new MemoryStorage();
+    tab = new MemoryStorage();
   });
 
-  it("comes back when its tab is loaded anew, as often as it is", () => {
+  it("are restored after each reload of their tab", () => {
     const first = page();
     expect(first.takeUp()).toBeUndefined();
     first.keep(draft("mine"));
@@ -46,24 +46,24 @@ describe("what is kept of text that is not applied", () => {
     expect(lasting.length).toBe(1);
   });
 
-  it("is offered to another tab when its own is gone, the newest first", () => {
+  it("are listed in another tab, newest first", () => {
     for (const [at, text] of ["old", "new"].entries()) {
-      const one = page(new Shelf());
+      const one = page(new MemoryStorage());
       one.takeUp();
       one.keep(draft(text, at));
     }
-    const other = page(new Shelf());
+    const other = page(new MemoryStorage());
     expect(other.takeUp()).toBeUndefined();
     expect(other.others().map((one) => one.draft.text)).toEqual(["new", "old"]);
-    other.forget(other.others()[0]?.id ?? "");
+    other.discard(other.others()[0]?.id ?? "");
     expect(other.others().map((one) => one.draft.text)).toEqual(["old"]);
   });
 
-  it("is of each tab on its own, also of one that was made as a copy of another", () => {
+  it("are separate for each tab, including a duplicated one", () => {
     const first = page();
     first.takeUp();
     first.keep(draft("mine"));
-    const copied = new Shelf();
+    const copied = new MemoryStorage();
     for (let index = 0; index < tab.length; index += 1) copied.setItem(tab.key(index) ?? "", tab.getItem(tab.key(index) ?? "") ?? "");
     const copy = page(copied);
     expect(copy.takeUp()?.text).toBe("mine");
@@ -73,14 +73,14 @@ describe("what is kept of text that is not applied", () => {
     expect(copy.others().map((one) => one.draft.text)).toEqual(["mine, later"]);
   });
 
-  it("is of one plan only", () => {
+  it("belong to one plan", () => {
     const one = page();
     one.takeUp();
     one.keep(draft("mine"));
-    expect(new Drafts("other", lasting, new Shelf()).others()).toEqual([]);
+    expect(new Drafts("other", lasting, new MemoryStorage()).others()).toEqual([]);
   });
 
-  it("is set aside when its person begins anew", () => {
+  it("are set aside when the user resets the text", () => {
     const one = page();
     one.takeUp();
     one.setAside(draft("before"));
@@ -88,12 +88,12 @@ describe("what is kept of text that is not applied", () => {
     expect(one.others().map((left) => left.draft.text)).toEqual(["before"]);
   });
 
-  it("says when there is no room, and passes over what it cannot read", () => {
-    lasting = new Shelf(10);
+  it("report a full storage, and ignore what they cannot read", () => {
+    lasting = new MemoryStorage(10);
     expect(page().keep(draft("mine"))).toBe(false);
-    lasting = new Shelf();
+    lasting = new MemoryStorage();
     lasting.setItem("planloop.draft.demo.x", "{");
     lasting.setItem("planloop.draft.demo.y", '{"text": 1}');
-    expect(page(new Shelf()).others()).toEqual([]);
+    expect(page(new MemoryStorage()).others()).toEqual([]);
   });
 });

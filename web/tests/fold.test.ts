@@ -17,7 +17,7 @@ function whole(item: Resource): object {
 }
 
 describe("the fold", () => {
-  it("makes of every record what the product makes of it", () => {
+  it("gives the same objects as the product for every record", () => {
     const objects = new Map<string, Resource>();
     for (const { record, after, addresses } of corpus as unknown as Step[]) {
       const touched = fold(objects, record);
@@ -30,7 +30,7 @@ describe("the fold", () => {
     }
   });
 
-  it("leaves what somebody holds as it was", () => {
+  it("does not change existing objects", () => {
     const objects = new Map<string, Resource>();
     const held = new Map<Resource, string>();
     for (const { record } of corpus as unknown as Step[]) {
@@ -43,15 +43,15 @@ describe("the fold", () => {
 });
 
 describe("patches", () => {
-  it("keep names with signs of pointers apart", () => {
+  it("unescape names in pointers", () => {
     expect(applyOps({ "a/b": 1, "m~n": 2 }, [{ op: "replace", path: "/a~1b", value: 3 }, { op: "remove", path: "/m~0n" }])).toEqual({ "a/b": 3 });
   });
 
-  it("merge maps, replace lists, and take away what is null", () => {
+  it("merge maps, replace lists and remove null members", () => {
     expect(merge({ a: { b: 1, c: 2 }, d: [1, 2] }, { a: { b: null }, d: [3] })).toEqual({ a: { c: 2 }, d: [3] });
   });
 
-  it("take every name for a name, whatever objects of JavaScript have by it", () => {
+  it("treat names such as __proto__ like any other", () => {
     const once = merge({}, JSON.parse('{"__proto__": {"a": 1}, "constructor": {"b": 2}}'));
     const twice = merge(once, JSON.parse('{"__proto__": {"c": 3}, "constructor": null, "toString": {"d": null}}'));
     expect(JSON.stringify(once)).toBe('{"__proto__":{"a":1},"constructor":{"b":2}}');

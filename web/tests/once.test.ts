@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { oneAtATime } from "../src/once";
 
-it("does what is asked for meanwhile once more, never two at a time", async () => {
+it("runs once more for calls during a run, never two at a time", async () => {
   const open: (() => void)[] = [];
   let underWay = 0;
   let most = 0;
@@ -21,7 +21,7 @@ it("does what is asked for meanwhile once more, never two at a time", async () =
   expect([open.length, most]).toEqual([2, 1]);
 });
 
-it("goes on after a step that failed", async () => {
+it("runs again after a failure", async () => {
   let count = 0;
   const ask = oneAtATime(async () => {
     count += 1;
@@ -32,12 +32,12 @@ it("goes on after a step that failed", async () => {
   expect(count).toBe(2);
 });
 
-it("tells all who asked when it is done, and of a fault only when nothing was done after it", async () => {
+it("resolves for all callers, and rejects only if the last run failed", async () => {
   const open: (() => void)[] = [];
   const ask = oneAtATime(async () => {
     const isFirst = open.length === 0;
     await new Promise<void>((done) => open.push(done));
-    if (isFirst) throw new Error("made up for");
+    if (isFirst) throw new Error("replaced by the next run");
   });
   const asked = [ask(), ask()];
   open[0]?.();

@@ -3,7 +3,7 @@ import { fold } from "../src/log/fold";
 import type { LogRecord, Resource } from "../src/log/record";
 
 const LAST = 2_500;
-const PAGE = 300; // The server's pages may be shorter than what is asked for.
+const PAGE = 300; // The server may return fewer records than requested.
 
 /** A log in which every revision writes its number into one of three tasks. */
 const LOG = Array.from({ length: LAST }, (_, at): LogRecord => {
@@ -52,7 +52,7 @@ beforeEach(() => {
 });
 
 describe("the past", () => {
-  it.each([1, 2, 999, 1000, 1001, 1999, 2000, 2400, LAST])("is at revision %d what the log says up to there", async (rev) => {
+  it.each([1, 2, 999, 1000, 1001, 1999, 2000, 2400, LAST])("has the objects of revision %d", async (rev) => {
     const found = await new Past().at(rev);
     expect(found.rev).toBe(rev);
     expect(found.at).toBe(1000 + rev);
@@ -60,7 +60,7 @@ describe("the past", () => {
     expect(found.records.at(-1)?.rev).toBe(rev);
   });
 
-  it("asks for nothing twice while one goes back and forth", async () => {
+  it("requests nothing twice while the user goes back and forth", async () => {
     const past = new Past();
     await past.at(2400);
     const before = asked.length;
@@ -68,7 +68,7 @@ describe("the past", () => {
     expect(asked.length).toBe(before);
   });
 
-  it("reads the same stretch once for many who drag through it", async () => {
+  it("reads a stretch once for concurrent requests", async () => {
     const past = new Past();
     const found = await Promise.all([1500, 1200, 1900, 1500].map((rev) => past.at(rev)));
     expect(found.map((one) => one.rev)).toEqual([1500, 1200, 1900, 1500]);
@@ -76,7 +76,7 @@ describe("the past", () => {
     expect(new Set(asked).size).toBe(asked.length);
   });
 
-  it("does not keep one moment's objects in another's hands", async () => {
+  it("does not share objects between two revisions", async () => {
     const past = new Past();
     const early = await past.at(1100);
     const copy = structuredClone([...early.objects]);

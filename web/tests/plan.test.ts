@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import type { JsonObject, Resource } from "../src/log/record";
 import { BOXES_MAX, CHILDREN_MAX, pictured, shapeOf } from "../src/pages/plan/graph";
 import { laidOut } from "../src/pages/plan/layout";
-import { childrenOf, counts, kept, type Objects, rows, step, type Wish } from "../src/pages/plan/tree";
+import { childrenOf, counts, kept, type Objects, rows, step, type Filter } from "../src/pages/plan/tree";
 
 function task(address: string, spec: JsonObject = {}, status: JsonObject = {}): Resource {
   return { address, uid: `uid of ${address}`, generation: 1, spec: { children: [], needs: [], ...spec }, status, created_rev: 1, rev: 1 };
@@ -14,18 +14,18 @@ function plan(tasks: Record<string, string[]>): Map<string, Resource> {
   for (const [path, needs] of Object.entries(tasks)) {
     const parent = path.includes("/") ? `task/${path.slice(0, path.lastIndexOf("/"))}` : "task/.";
     found.set(`task/${path}`, task(`task/${path}`, { parent, needs: needs.map((need) => `task/${need}`) }));
-    const above = found.get(parent) as Resource;
-    found.set(parent, { ...above, spec: { ...above.spec, children: [...(above.spec.children as string[]), `task/${path}`] } });
+    const old = found.get(parent) as Resource;
+    found.set(parent, { ...old, spec: { ...old.spec, children: [...(old.spec.children as string[]), `task/${path}`] } });
   }
   return found;
 }
 
 const NONE: Objects = new Map();
-const ALL: Wish = { closed: new Set<string>(), words: [], state: "" };
+const ALL: Filter = { closed: new Set<string>(), words: [], state: "" };
 const SMALL = plan({ b: [], "b/y": [], "b/x": ["b/y"], a: ["b"], c: [] });
 
-function names(tasks: Objects, wish = ALL): string[] {
-  return rows(tasks, NONE, childrenOf(tasks, NONE), wish).map((row) => row.item.address);
+function names(tasks: Objects, filter = ALL): string[] {
+  return rows(tasks, NONE, childrenOf(tasks, NONE), filter).map((row) => row.item.address);
 }
 
 describe("the tree", () => {
@@ -33,21 +33,21 @@ describe("the tree", () => {
     expect(names(SMALL)).toEqual(["task/.", "task/b", "task/b/y", "task/b/x", "task/a", "task/c"]);
   });
 
-  it("hides what is below a closed group", () => {
+  it("hides the tasks of a closed group", () => {
     expect(names(SMALL, { ...ALL, closed: new Set(["task/b"]) })).toEqual(["task/.", "task/b", "task/a", "task/c"]);
   });
 
-  it("keeps a task that leaves the plan at the end of its parent", () => {
+  it("keeps a deleted task at the end of its parent", () => {
     const leaving = new Map(SMALL).set("task/b/old", { ...task("task/b/old", { parent: "task/b" }), deleting: true });
     expect(names(leaving)).toEqual(["task/.", "task/b", "task/b/y", "task/b/x", "task/b/old", "task/a", "task/c"]);
   });
 
-  it("shows what is looked for with all that is above it, also below what is closed", () => {
+  it("shows matches with their ancestors, also in closed groups", () => {
     expect(names(SMALL, { ...ALL, closed: new Set(["task/b"]), words: ["b/x"] })).toEqual(["task/.", "task/b", "task/b/x"]);
     expect(names(SMALL, { ...ALL, state: "done" })).toEqual(["task/."]);
   });
 
-  it("has containers below the task that they are for", () => {
+  it("has the containers of a task below it", () => {
     const containers = new Map([["container/db", { ...task("container/db", { task: "b" }), address: "container/db" }]]);
     const found = rows(SMALL, containers, childrenOf(SMALL, containers), ALL).map((row) => row.item.address);
     expect(found.slice(0, 3)).toEqual(["task/.", "task/b", "container/db"]);
@@ -77,15 +77,15 @@ describe("the keyboard in the tree", () => {
     ["Tab", 3, undefined],
   ])("%s at %d", (key, at, wanted) => expect(step(key, found, at, 10)).toEqual(wanted));
 
-  it("stays with a task that is renamed, and at its height when it is gone", () => {
+  it("follows a renamed task, and keeps the index of a deleted one", () => {
     expect(kept(found, "uid of task/a", 0)).toBe(4);
-    expect(kept(found, "uid of a task that is gone", 5)).toBe(5);
-    expect(kept(found.slice(0, 3), "uid of a task that is gone", 5)).toBe(2);
+    expect(kept(found, "uid of a deleted task", 5)).toBe(5);
+    expect(kept(found.slice(0, 3), "uid of a deleted task", 5)).toBe(2);
   });
 });
 
 describe("the graph", () => {
-  it("draws an arrow to an opened group to its first tasks, and from it from its last", () => {
+  it("connects arrows with the first and last tasks of an open group", () => {
     const picture = pictured(SMALL, new Set(), new Set(), "");
     expect(picture.groups.map((group) => group.id)).toEqual(["task/b"]);
     expect(picture.arrows).toEqual([
@@ -94,7 +94,7 @@ describe("the graph", () => {
     ]);
   });
 
-  it("draws a folded group as one box with what leads into it", () => {
+  it("draws a folded group as one box with its arrows", () => {
     const picture = pictured(SMALL, new Set(), new Set(["task/b"]), "");
     expect(picture.boxes.map((box) => [box.id, box.kind, box.count])).toEqual([
       ["task/b", "folded", 2],
@@ -104,7 +104,7 @@ describe("the graph", () => {
     expect(picture.arrows).toEqual([{ from: "task/b", to: "task/a" }]);
   });
 
-  it("draws of ten thousand tasks those that a person can read, the chosen one among them", () => {
+  it("limits 10,000 tasks to a readable number, including the selected one", () => {
     const many: Record<string, string[]> = {};
     for (let n = 0; n < 10_000; n += 1) many[`g${n % 20}${n < 20 ? "" : `/t${n}`}`] = n < 40 ? [] : [`g${n % 20}/t${n - 20}`];
     const tasks = plan(many);
@@ -116,13 +116,13 @@ describe("the graph", () => {
     expect(picture.arrows.every((arrow) => known.has(arrow.from) && known.has(arrow.to))).toBe(true);
   });
 
-  it("is not laid out anew for another state", () => {
+  it("keeps its layout when a state changes", () => {
     const running = new Map(SMALL).set("task/c", task("task/c", { parent: "task/." }, { state: "running" }));
     const [before, after] = [SMALL, running].map((tasks) => shapeOf(pictured(tasks, new Set(), new Set(), "")));
     expect(after).toBe(before);
   });
 
-  it("lays out arrows from left to right, and groups around what is in them", () => {
+  it("lays out arrows from left to right, and groups around their tasks", () => {
     const laid = laidOut(pictured(SMALL, new Set(), new Set(), ""));
     const [x, y, a, group] = ["task/b/x", "task/b/y", "task/a", "task/b"].map((id) => laid.places[id]);
     if (x === undefined || y === undefined || a === undefined || group === undefined) throw new Error("something has no place");

@@ -19,7 +19,7 @@ function page(newest: number, oldest: number): Page {
 const revs = (known: Known): number[] => listed(known).map((one) => one.rev);
 const down = (newest: number, oldest: number): number[] => page(newest, oldest).revisions.map((one) => one.rev);
 
-it("loses none between the newest page and an older one when new ones come", () => {
+it("loses no revision between the newest page and an older one", () => {
   let known = withNewest(undefined, page(100, 51));
   known = withOlder(known, 51, page(50, 11));
   known = withNewest(known, page(103, 54));
@@ -27,20 +27,20 @@ it("loses none between the newest page and an older one when new ones come", () 
   expect(known.earlier).toBe(11);
 });
 
-it("begins anew where more came than a page holds", () => {
+it("starts again if more revisions arrived than fit a page", () => {
   const known = withNewest(withNewest(undefined, page(100, 51)), page(200, 151));
   expect(revs(known)).toEqual(down(200, 151));
   expect(known.earlier).toBe(151);
 });
 
-it("ends when the oldest was read, also when new ones come", () => {
+it("ends at the oldest revision, also when new ones arrive", () => {
   let known = withOlder(withNewest(undefined, page(60, 11)), 11, page(10, 1));
   known = withNewest(known, page(61, 12));
   expect(revs(known)).toEqual(down(61, 1));
   expect(known.earlier).toBeNull();
 });
 
-it("takes an older page that was asked for twice, or before the list began anew, once or not at all", () => {
+it("ignores an older page that was already added or belongs to a list that started again", () => {
   const first = withNewest(undefined, page(100, 51));
   const known = withOlder(first, 51, page(50, 31));
   expect(withOlder(known, 51, page(50, 31))).toBe(known);

@@ -32,7 +32,7 @@ it.each([
   expect((await opened(linkTo(address).split(/[?#]/)[0] ?? "")).place.value).toEqual({ page, rest });
 });
 
-it("the links to the plan, and to nothing else, keep how it is drawn", async () => {
+it("only links to the plan keep the view", async () => {
   vi.resetModules();
   vi.stubGlobal("location", { pathname: "/plan", search: "?view=graph" });
   const { href, linkTo } = await import("../src/routes");

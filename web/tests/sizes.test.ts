@@ -1,5 +1,5 @@
-// The size limits of CONTRIBUTING.md for what the page is made of, as tests/architecture/test_sizes.py has them for
-// Python; without an exemption list. What is generated is no one's to split.
+// The size limits of CONTRIBUTING.md for the sources of the page. tests/architecture/test_sizes.py has those for Python.
+// Generated files are not checked.
 
 import ts from "typescript";
 import { describe, expect, it } from "vitest";
@@ -18,7 +18,7 @@ interface Found {
   parameters: number;
 }
 
-/** Every function in the text of `file`, also those inside others. */
+/** Every function in the text of `file`, including nested ones. */
 function functions(file: string, text: string): Found[] {
   const source = ts.createSourceFile(file, text, ts.ScriptTarget.Latest, true, file.endsWith("x") ? ts.ScriptKind.TSX : ts.ScriptKind.TS);
   const lineOf = (at: number): number => source.getLineAndCharacterOfPosition(at).line;
@@ -51,7 +51,7 @@ it("no file is longer than the limit", () => {
   expect([...tooLong(SOURCES, FILE_LINES_MAX), ...tooLong(TESTS, TEST_FILE_LINES_MAX)]).toEqual([]);
 });
 
-it("sees every form of a function with all its lines", () => {
+it("counts the lines of every form of a function", () => {
   const text = "function a() {\n}\nclass B { c(x) {\n\n} get d() { return 1; } }\nconst e = () => (\n1);\nconst f = function (x, y) {};\n";
   expect(functions("x.ts", text).map((one) => [one.lines, one.parameters])).toEqual([[2, 0], [3, 1], [1, 0], [2, 0], [1, 2]]);
   expect(Object.keys(SOURCES).length).toBeGreaterThan(90);

@@ -19,13 +19,13 @@ const tasks = new Map([
   task("failed", "run", { stage: "failed", state: "failed" }),
 ]);
 
-it("counts what is at work once, with all that is below it", () => {
+it("counts a working task once, with its descendants", () => {
   expect(isFull(tasks, undefined)).toBe(false);
   expect(isFull(tasks, 1)).toBe(true);
   expect(isFull(tasks, 2)).toBe(false);
 });
 
-it("has those wait for a slot for which nothing else is missing", () => {
+it("finds the tasks that wait only for a slot", () => {
   const waiting = [...tasks.values()].filter((one) => waitsForSlot(one, tasks)).map((one) => one.address);
   expect(waiting).toEqual(["task/free"]);
 });

@@ -14,4 +14,4 @@ it.each([
   [task("cancelled", { cancel: true }), ["resume"]],
   [task("failed"), ["resume"]],
   [task("done"), []],
-])("%#: of a task may be asked what would change it", (one, acts) => expect(actsOf(one)).toEqual(acts));
+])("%#: the actions match the state of the task", (one, acts) => expect(actsOf(one)).toEqual(acts));

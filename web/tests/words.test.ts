@@ -1,14 +1,14 @@
 import { options, type VNode } from "preact";
 import { describe, expect, it } from "vitest";
 import type { JsonObject, Resource } from "../src/log/record";
-import { isOfTheWeb } from "../src/pages/approvals/QuestionForm";
+import { isWebAddress } from "../src/pages/approvals/QuestionForm";
 import { count, duration, money } from "../src/words/amounts";
 import { Costs } from "../src/words/budgets";
 import { drawLegibly } from "../src/words/legible";
-import { byNow, callText, checksOf, stateOf, unblocksOf, whatOf } from "../src/words/objects";
+import { withCurrentHolders, callText, checksOf, stateOf, unblocksOf, whatOf } from "../src/words/objects";
 import corpus from "./corpus/words.json";
 
-interface Worded {
+interface Expected {
   object: Resource;
   state: string;
   checks: string;
@@ -18,15 +18,15 @@ interface Worded {
   short: string;
 }
 
-const WORLD = corpus.objects as unknown as Worded[];
+const OBJECTS = corpus.objects as unknown as Expected[];
 
 function of(kind: string): Map<string, Resource> {
-  const found = WORLD.map((one) => one.object).filter((one) => one.address.startsWith(`${kind}/`));
+  const found = OBJECTS.map((one) => one.object).filter((one) => one.address.startsWith(`${kind}/`));
   return new Map(found.map((one) => [one.address, one]));
 }
 
-describe("what is drawn", () => {
-  it("is in no other order than it was written in", () => {
+describe("drawn text", () => {
+  it("escapes bidirectional control characters", () => {
     drawLegibly();
     const text = { type: null, props: "rm \u202etxt.a\u202c \u2067b\u2069 שלום" };
     options.vnode?.(text as unknown as VNode);
@@ -34,21 +34,21 @@ describe("what is drawn", () => {
   });
 });
 
-describe("an address that a tool server names", () => {
+describe("an address from a tool server", () => {
   it.each([["https://a.example/x", true], ["HTTP://a.example", true], ["javascript:alert(1)//https://", false], [" https://a", false], ["vscode://x", false], ["//a.example", false]])("%s", (url, isLink) => {
-    expect(isOfTheWeb(url)).toBe(isLink);
+    expect(isWebAddress(url)).toBe(isLink);
   });
 });
 
-describe("numbers are worded as on the command line", () => {
+describe("numbers have the same texts as on the command line", () => {
   it.each(corpus.duration as [number, string][])("%d seconds", (seconds, words) => expect(duration(seconds)).toBe(words));
   it.each(corpus.money as [number, string][])("%d dollars", (usd, words) => expect(money(usd)).toBe(words));
   it.each(corpus.count as [number, string][])("%d", (number, words) => expect(count(number)).toBe(words));
 });
 
-describe("objects are worded as on the command line", () => {
+describe("objects have the same texts as on the command line", () => {
   const costs = new Costs(of("task"), of("agent"));
-  it.each(WORLD.map((one) => [one.object.address, one] as const))("%s", (_, wanted) => {
+  it.each(OBJECTS.map((one) => [one.object.address, one] as const))("%s", (_, wanted) => {
     const item = wanted.object;
     expect(stateOf(item)).toBe(wanted.state);
     expect(checksOf(item)).toBe(wanted.checks);
@@ -65,7 +65,7 @@ describe("objects are worded as on the command line", () => {
       const held = (holders as unknown as JsonObject)[path];
       return held === undefined ? undefined : ({ address: `lock/${path}`, status: { holders: held } } as unknown as Resource);
     };
-    expect(byNow(why, lock)).toBe(said);
+    expect(withCurrentHolders(why, lock)).toBe(said);
   });
 
   it.each(corpus.calls as unknown as [JsonObject, string][])("%o", (spec, words) => expect(callText(spec)).toBe(words));

@@ -1,4 +1,4 @@
-"""What browser tests stand on: a `plan serve` of their own, a page that is watched for faults, and axe."""
+"""Helpers of browser tests: a `plan serve` per test, a page whose console is watched, and axe."""
 
 from __future__ import annotations
 
@@ -25,31 +25,31 @@ LINKS = re.compile(r"(?:(?P<look>to look only)|\S+)  (?P<url>http\S+#token=(?P<t
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """A gateway that answers: the link that may change things, the link that may look, and the token of the first."""
+    """A running `plan serve`: its link that can change the plan, its read-only link, and the token of the first."""
 
     url: str
     read_url: str
     token: str
 
     def at(self, path: str) -> str:
-        """The link to a place in the page, such as `/plan/task/write`."""
+        """Return the link to a place in the page, such as `/plan/task/write`."""
         site, _, token = self.url.partition("/#")
         return f"{site}{path}#{token}"
 
     def read_at(self, path: str) -> str:
-        """The same with the link that may only look."""
+        """Return the same with the read-only link."""
         site, _, token = self.read_url.partition("/#")
         return f"{site}{path}#{token}"
 
     @property
     def port(self) -> str:
-        """Where it listens, as `--port` of the next takes it."""
+        """The port that it listens on."""
         return str(urlsplit(self.url).port)
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """A running plan that the tests of a module share: its folder, and the links to its page."""
+    """A running plan that the tests of a module share: its folder and its links."""
 
     folder: Folder
     links: Served
@@ -57,14 +57,14 @@ class Kept:
 
 @contextmanager
 def owned(folder: Folder, text: str) -> Iterator[None]:
-    """An owner of the plan with that text in the background. With the block it ends, and all that it started."""
+    """Run an owner of the plan `text` in the background. At the end of the block, end it and all that it started."""
     with folder.owned("demo.plan.yaml", text):
         yield
 
 
 @contextmanager
 def serving(folder: Folder, page: Path | None, *words: str) -> Iterator[Served]:
-    """`plan serve` on a free port, with another build of the page when one is given, until the block ends."""
+    """Run `plan serve` on a free port until the block ends, with the build `page` if given."""
     built = [] if page is None else ["--page", str(page)]
     pipe, both = subprocess.PIPE, subprocess.STDOUT
     with command.start("serve", "--port", "0", *built, *words, cwd=folder.path, stdout=pipe, stderr=both) as process:
@@ -74,7 +74,7 @@ def serving(folder: Folder, page: Path | None, *words: str) -> Iterator[Served]:
             process.send_signal(signal.SIGINT)
             assert process.stdout is not None
             rest = process.stdout.read()
-            assert process.wait() == 0, f"plan serve did not end well: {process.returncode}\n{rest}"
+            assert process.wait() == 0, f"plan serve failed with exit code {process.returncode}\n{rest}"
 
 
 def _links(process: subprocess.Popen[str]) -> Served:
@@ -88,28 +88,28 @@ def _links(process: subprocess.Popen[str]) -> Served:
             change = links.get("change", links.get("look"))
             assert change is not None, seen
             return Served(change["url"], links.get("look", change)["url"], change["token"])
-    raise AssertionError(f"it ended without a link:\n{''.join(seen)}")
+    raise AssertionError(f"plan serve ended without printing a link:\n{''.join(seen)}")
 
 
-def watch(page: Page, faults: list[str]) -> None:
-    """Has everything that the console complains of end up in `faults`: errors, and what the content policy forbids."""
+def watch(page: Page, console_errors: list[str]) -> None:
+    """Collect errors and warnings of the console, including those of the content policy, in `console_errors`."""
 
     def heard(message: ConsoleMessage) -> None:
-        # What the API refuses is an answer that the page shows; Chromium tells of it besides.
+        # Chromium also logs responses of the API with an error status, which the page shows.
         is_answer = message.text.startswith("Failed to load resource") and "/v1/" in message.location["url"]
-        # So Chromium ends what is under way when another test's container gets its network: the page asks again.
+        # Chromium aborts requests when a container of another test gets its network: the page retries them.
         is_network = "net::ERR_NETWORK_CHANGED" in message.text
         if message.type in ("error", "warning") and not is_answer and not is_network:
-            faults.append(f"{message.text} ({message.location['url']})")
+            console_errors.append(f"{message.text} ({message.location['url']})")
 
     page.on("console", heard)
-    page.on("pageerror", lambda error: faults.append(f"{error}\n{error.stack or ''}"))
+    page.on("pageerror", lambda error: console_errors.append(f"{error}\n{error.stack or ''}"))
 
 
 def look_back(page: Page, rev: int) -> None:
-    """Takes the page to a revision before the newest, once it has heard of what came after that.
+    """Show the page at a past revision, after it has received a newer one.
 
-    The end of the line is the present: at a revision that is the newest the page knows of, it would stay there.
+    The end of the slider is the present: at the newest revision that the page has, it would stay live.
     """
     slider = page.get_by_role("slider", name="Revision")
     page.wait_for_function("([one, rev]) => Number(one.max) > rev", arg=[slider.element_handle(), rev])
@@ -117,9 +117,9 @@ def look_back(page: Page, rev: int) -> None:
 
 
 def on_other_screens(page: Page, name: str) -> None:
-    """Check accessibility and width in the dark and on a small screen, and keep pictures of both.
+    """Check accessibility and width in dark mode and on a small screen, and save screenshots of both.
 
-    The page is left as it was: light and wide.
+    Afterwards the page is light and wide again.
     """
     wide = page.viewport_size
     assert wide is not None
@@ -135,7 +135,7 @@ def on_other_screens(page: Page, name: str) -> None:
 
 
 def axe(page: Page) -> None:
-    """Fails with what axe finds to be serious or worse in the page as it is now."""
+    """Fail if axe finds serious or critical problems in the current page."""
     page.evaluate(AXE.read_text())
     found = page.evaluate("() => axe.run(document)")
     grave = [
@@ -148,6 +148,6 @@ def axe(page: Page) -> None:
 
 
 def shot(page: Page, name: str) -> None:
-    """Keeps a picture of what is on the screen in reports/page."""
+    """Save a screenshot in reports/page."""
     SHOTS.mkdir(parents=True, exist_ok=True)
     page.screenshot(path=SHOTS / f"{name}.png")

@@ -1,7 +1,7 @@
-"""A running plan in a real browser: its folder with an owner in the background, its gateway, and pages of Chromium.
+"""Fixtures for a running plan in a real browser: a folder with an owner, its `plan serve`, and pages of Chromium.
 
-Each test is marked `browser` and has a minute. The page is the one that ships; `--page DIR` tries another build of it.
-A complaint on the console, or of the content security policy, fails the test that made it.
+Each test is marked `browser`. The tests use the committed build of the page; `--page DIR` uses another one.
+An error on the console or of the content security policy fails the test.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.e2e.page import browsing
 from tests.e2e.page.browsing import Kept, Served
 
 ARGUMENTS = ["--no-sandbox", "--disable-dev-shm-usage"]
-WAIT_MS = 20_000  # A busy machine has much else to do.
+WAIT_MS = 20_000  # Enough for a busy machine.
 
 expect.set_options(timeout=WAIT_MS)
 
@@ -36,9 +36,9 @@ Screens: TypeAlias = Callable[[Page, str], None]
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """Chromium. Of a module, not of the session: its event loop would be in the way of async tests.
+    """Chromium, started per module: with session scope, its event loop would break async tests.
 
-    Connecting to a running browser would save 0.2 processor seconds a module: most is for the driver and the pages.
+    Connecting to a running browser would save only 0.2 processor seconds per module.
     """
     with sync_playwright() as playwright:
         found = playwright.chromium.launch(executable_path=needs.chromium(), args=ARGUMENTS)
@@ -48,10 +48,10 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def keep(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Keep]:
-    """`keep(text, prepare)`: the plan `text`, running and served, for all tests of the module that only read it.
+    """`keep(text, prepare)`: run and serve the plan `text` for all tests of the module that only read it.
 
-    `prepare` is given the folder before it is served. A test that changes the plan, its files or its links takes
-    `running` and `served` instead: an owner and a gateway cost three processor seconds, and are its own.
+    Calls `prepare` with the folder before serving it. A test that changes the plan, its files or its links uses
+    `running` and `served` instead, which start an owner and a server per test, at three processor seconds.
     """
     built = request.config.getoption("--page")
     with ExitStack() as stack:
@@ -68,7 +68,7 @@ def keep(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 @pytest.fixture
 def running(tmp_path: Path) -> Iterator[Running]:
-    """`running(text, scripts)`: a folder with files `scripts` by name, in which the plan `text` has an owner."""
+    """`running(text, scripts)`: a folder with the files `scripts`, in which an owner runs the plan `text`."""
     with ExitStack() as stack:
 
         def run(text: str, scripts: Mapping[str, str] | None = None, name: str = "plan") -> Folder:
@@ -85,31 +85,31 @@ def running(tmp_path: Path) -> Iterator[Running]:
 
 @pytest.fixture
 def serving(request: pytest.FixtureRequest) -> Serving:
-    """`with serving(folder, "--read-only", …) as links`: a `plan serve` there, as long as the block lasts."""
+    """`with serving(folder, "--read-only", …) as links`: `plan serve` in that folder until the block ends."""
     built = request.config.getoption("--page")
     return lambda folder, *words: browsing.serving(folder, built and Path(built), *words)
 
 
 @pytest.fixture
 def served(serving: Serving, running: Running) -> Iterator[Serve]:
-    """`served(folder, "--read-only", …)`: the links of a `plan serve` there, as long as the test lasts."""
+    """`served(folder, "--read-only", …)`: the links of a `plan serve` in that folder until the test ends."""
     with ExitStack() as stack:
         yield lambda folder, *words: stack.enter_context(serving(folder, *words))
 
 
 @pytest.fixture
-def faults() -> Iterator[list[str]]:
-    """What the console complained of. A test that provokes a complaint looks at it here and clears the list."""
+def console_errors() -> Iterator[list[str]]:
+    """Errors on the console. A test that provokes errors checks them here and clears the list."""
     found: list[str] = []
     yield found
-    assert found == [], "the console complains"
+    assert found == [], "errors on the console"
 
 
 @pytest.fixture
-def opened(browser: Browser, faults: list[str], served: Serve) -> Iterator[Opened]:
-    """`opened(url, color_scheme="dark", viewport={…})`: a page in a browser context of its own.
+def opened(browser: Browser, console_errors: list[str], served: Serve) -> Iterator[Opened]:
+    """`opened(url, color_scheme="dark", viewport={…})`: a page in a new browser context.
 
-    It closes before the gateway does, which ends before the owner: hence the arguments that nothing here reads.
+    The unused arguments fix the order of teardown: the page closes first, then `plan serve`, then the owner.
     """
     with ExitStack() as stack:
 
@@ -118,7 +118,7 @@ def opened(browser: Browser, faults: list[str], served: Serve) -> Iterator[Opene
             stack.callback(context.close)
             context.set_default_timeout(WAIT_MS)
             page = context.new_page()
-            browsing.watch(page, faults)
+            browsing.watch(page, console_errors)
             if url is not None:
                 page.goto(url)
             return page
@@ -128,23 +128,23 @@ def opened(browser: Browser, faults: list[str], served: Serve) -> Iterator[Opene
 
 @pytest.fixture
 def page(opened: Opened) -> Page:
-    """A fresh page that shows nothing yet."""
+    """An empty page."""
     return opened()
 
 
 @pytest.fixture
 def shot() -> Shot:
-    """`shot(page, name)` keeps a picture in reports/page."""
+    """`shot(page, name)` saves a screenshot in reports/page."""
     return browsing.shot
 
 
 @pytest.fixture
 def screens() -> Screens:
-    """`screens(page, name)` fails if the page is worse in the dark or on a small screen."""
+    """`screens(page, name)` checks the page in dark mode and on a small screen."""
     return browsing.on_other_screens
 
 
 @pytest.fixture
 def axe() -> Axe:
-    """`axe(page)` fails with what a screen reader's user would stumble over."""
+    """`axe(page)` fails on serious accessibility problems."""
     return browsing.axe

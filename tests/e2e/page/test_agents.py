@@ -1,4 +1,4 @@
-"""The Agents page: what an agent lives through, turn by turn and word by word, and what a person does to it."""
+"""The Agents page: the conversation of an agent, turn by turn and while its model writes, and the actions on it."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_agents_are_listed_found_and_opened_with_the_keyboard(kept: Kept, page: 
 
     rows = page.get_by_role("list", name="Agents")
     expect(rows.get_by_role("listitem")).to_have_count(5)
-    expect(rows).to_contain_text("a script of")
+    expect(rows).to_contain_text("script, ")
     axe(page)
     page.get_by_role("searchbox", name="Find agents").fill("docs")
     expect(rows.get_by_role("listitem")).to_have_count(1)
@@ -115,9 +115,9 @@ def test_a_conversation_has_calls_verdicts_outputs_and_comments(
     expect(denied).to_contain_text("hook docs/careful before-call deny: Nothing is kept in tmp.")
     expect(denied).to_contain_text("one\ntwo", use_inner_text=True)
     echoed = call(page, "shell").first
-    expect(echoed).to_contain_text("says “Say less.”")
+    expect(echoed).to_contain_text("comment: “Say less.”")
     expect(echoed.locator("pre")).to_have_text("one\ntwo")
-    aside = page.get_by_role("complementary", name="What belongs to it")
+    aside = page.get_by_role("complementary", name="Details")
     expect(aside.get_by_role("meter", name="turns")).to_have_attribute("aria-valuetext", re.compile("of 12 turns"))
     expect(aside).to_contain_text("holds (write) lock/src/**")
     expect(aside.get_by_role("link", name="careful")).to_be_visible()
@@ -128,7 +128,7 @@ def test_a_conversation_has_calls_verdicts_outputs_and_comments(
     screens(page, "agent")
 
 
-def test_what_a_person_says_is_read_and_a_command_is_seen_while_it_runs(
+def test_a_message_is_delivered_and_a_running_command_shows_its_output(
     demo: Folder, served: Serve, page: Page, shot: Shot
 ) -> None:
     page.goto(served(demo).at("/agents/docs"))
@@ -143,15 +143,15 @@ def test_what_a_person_says_is_read_and_a_command_is_seen_while_it_runs(
     demo.write("go", "")
     expect(call(page, "shell").last.locator("pre").last).to_have_text("begun\nover")
 
-    page.get_by_label("wait for an answer").check()
+    page.get_by_label("Ask for an answer").check()
     send(page, "how far are you?")
     expect(page.locator(".asked")).to_contain_text("half of it")
     sent = [one["actor"] for one in demo.records() if one["type"] == "message.sent" and one["subject"] == "agent/docs"]
     assert sent == ["human:web", "human:web"]
 
 
-def told(folder: Folder) -> list[str]:
-    """What people said to agent/docs, in order."""
+def messages_sent(folder: Folder) -> list[str]:
+    """Return the messages from users to agent/docs, in order."""
     return [
         str(one["data"]["message"]["body"])
         for one in folder.records()
@@ -159,7 +159,7 @@ def told(folder: Folder) -> list[str]:
     ]
 
 
-def test_a_message_that_is_sent_twice_goes_once_and_what_is_typed_meanwhile_stays(
+def test_a_double_click_sends_a_message_once_and_keeps_text_typed_meanwhile(
     demo: Folder, served: Serve, page: Page
 ) -> None:
     page.goto(served(demo).at("/agents/docs"))
@@ -179,10 +179,10 @@ def test_a_message_that_is_sent_twice_goes_once_and_what_is_typed_meanwhile_stay
     held.pop().continue_()
     expect(page.get_by_role("status").filter(has_text="Delivered")).to_be_visible()
     expect(words).to_have_value("and the examples?")
-    assert (held, told(demo)) == ([], ["how far are you?"])
+    assert (held, messages_sent(demo)) == ([], ["how far are you?"])
 
 
-def test_a_message_whose_answer_was_lost_is_sent_again_without_being_said_twice(
+def test_a_message_whose_response_was_lost_is_delivered_once_when_sent_again(
     demo: Folder, served: Serve, page: Page
 ) -> None:
     page.goto(served(demo).at("/agents/docs"))
@@ -192,45 +192,43 @@ def test_a_message_whose_answer_was_lost_is_sent_again_without_being_said_twice(
         route.abort()
 
     page.route("**/send", lose, times=1)
-    page.get_by_label("wait for an answer").check()
+    page.get_by_label("Ask for an answer").check()
     send(page, "how far are you?")
-    expect(page.get_by_role("alert")).to_contain_text("the server does not answer")
+    expect(page.get_by_role("alert")).to_contain_text("The server does not answer")
     page.get_by_role("button", name="Send").click()
     expect(page.get_by_role("status").filter(has_text="Delivered")).to_be_visible()
-    assert told(demo) == ["how far are you?"]
+    assert messages_sent(demo) == ["how far are you?"]
     send(page, "run it")
     demo.write("go", "")
     answer = page.locator(".asked").first
     expect(answer).to_contain_text("half of it")
     browsing.look_back(page, 1)
     expect(page.get_by_label("Message to agent/docs")).to_be_hidden()
-    expect(answer).to_contain_text("half of it")  # Though its record is not among those of then.
+    expect(answer).to_contain_text("half of it")  # Although its record is newer than that revision.
 
 
-def test_what_is_half_written_outlasts_a_look_at_the_past(kept: Kept, page: Page) -> None:
+def test_a_draft_survives_a_look_at_a_past_revision(kept: Kept, page: Page) -> None:
     page.goto(kept.links.at("/agents/docs"))
     expect(call(page, "shell")).to_have_count(1)
     page.get_by_label("Message to agent/docs").fill("when you are")
     browsing.look_back(page, 1)
-    expect(page.get_by_text("There is no such agent at this revision.")).to_be_visible()
+    expect(page.get_by_text("This agent does not exist at this revision.")).to_be_visible()
     expect(page.get_by_label("Message to agent/docs")).to_be_hidden()
     page.get_by_role("button", name="Back to live").click()
     expect(page.get_by_label("Message to agent/docs")).to_have_value("when you are")
 
 
-def test_an_inbox_has_what_is_unread_in_the_order_in_which_it_came(
-    demo: Folder, served: Serve, page: Page, axe: Axe
-) -> None:
-    """While a command runs nothing is read that waits for the end of a turn."""
+def test_an_inbox_shows_unread_messages_in_order(demo: Folder, served: Serve, page: Page, axe: Axe) -> None:
+    """While a command runs, queued messages stay unread."""
     page.goto(served(demo).at("/agents/docs"))
     inbox = page.locator("section").filter(has=page.get_by_role("heading", name="Inbox"))
     send(page, "run it")
     expect(page.get_by_role("log")).to_contain_text("begun")
-    expect(inbox).to_contain_text("Nothing unread.")
+    expect(inbox).to_contain_text("No unread messages.")
 
     send(page, "first this")
     expect(inbox.get_by_role("listitem")).to_have_count(1)
-    page.get_by_label("read", exact=False).select_option("steer")
+    page.get_by_label("Deliver", exact=False).select_option("steer")
     send(page, "then that")
     messages = inbox.get_by_role("listitem")
     expect(messages).to_have_count(2)
@@ -245,7 +243,7 @@ def test_an_inbox_has_what_is_unread_in_the_order_in_which_it_came(
     expect(row).not_to_contain_text("unread")
 
 
-def test_interrupting_gives_up_the_step_in_flight(demo: Folder, served: Serve, page: Page, axe: Axe) -> None:
+def test_interrupting_cancels_the_current_step(demo: Folder, served: Serve, page: Page, axe: Axe) -> None:
     page.goto(served(demo).at("/agents/docs"))
     send(page, "run it")
     expect(page.get_by_role("log")).to_contain_text("begun")
@@ -261,7 +259,7 @@ def test_interrupting_gives_up_the_step_in_flight(demo: Folder, served: Serve, p
     expect(page.get_by_role("button", name="Interrupt")).to_have_count(0)
 
 
-def test_pausing_going_on_and_cancelling_with_the_keyboard(demo: Folder, served: Serve, page: Page) -> None:
+def test_a_task_is_paused_resumed_and_cancelled_with_the_keyboard(demo: Folder, served: Serve, page: Page) -> None:
     page.goto(served(demo).at("/agents/docs"))
     page.get_by_role("button", name="Pause").click()
     expect(page.get_by_role("dialog")).to_contain_text("task/docs")
@@ -287,7 +285,7 @@ def test_pausing_going_on_and_cancelling_with_the_keyboard(demo: Folder, served:
     assert (changed["actor"], changed["data"]["reason"]) == ("human:web", "another way")
 
 
-def test_threads_are_told_apart(kept: Kept, page: Page) -> None:
+def test_a_conversation_is_filtered_by_thread(kept: Kept, page: Page) -> None:
     page.goto(kept.links.at("/agents/talk/a"))
     expect(page.get_by_role("feed")).to_contain_text("What is missing?")
     threads = page.get_by_label("Thread")
@@ -297,15 +295,15 @@ def test_threads_are_told_apart(kept: Kept, page: Page) -> None:
     expect(page.get_by_role("feed").get_by_role("article")).to_have_count(1)
 
 
-def test_a_link_that_may_only_look_has_no_buttons_and_says_why(kept: Kept, page: Page) -> None:
+def test_a_read_only_link_shows_no_buttons_and_the_reason(kept: Kept, page: Page) -> None:
     page.goto(kept.links.read_at("/agents/docs"))
     expect(turn(page, 1)).to_be_visible()
-    expect(page.get_by_text("This link may only look.")).to_be_visible()
+    expect(page.get_by_text("This link is read-only.")).to_be_visible()
     for name in ("Send", "Interrupt", "Pause", "Cancel"):
         expect(page.get_by_role("button", name=name)).to_have_count(0)
 
 
-def test_the_past_of_an_agent_is_what_it_was(kept: Kept, page: Page) -> None:
+def test_a_past_revision_shows_the_conversation_of_that_time(kept: Kept, page: Page) -> None:
     page.goto(kept.links.at("/agents/docs"))
     expect(call(page, "shell")).to_have_count(1)
     rev = next(
@@ -314,7 +312,7 @@ def test_the_past_of_an_agent_is_what_it_was(kept: Kept, page: Page) -> None:
         if one["subject"] == "agent/docs" and "I lock all" in str(one["also"])
     )
     browsing.look_back(page, rev)
-    expect(page.get_by_text("This is the past: nothing can be changed from here.")).to_be_visible()
+    expect(page.get_by_text("This is a past revision, so it is read-only.")).to_be_visible()
     expect(page.get_by_role("feed")).to_contain_text("I lock all of src first.")
     expect(page.get_by_role("feed").get_by_text("shell")).to_have_count(0)
     page.get_by_role("button", name="Back to live").click()
@@ -322,7 +320,7 @@ def test_the_past_of_an_agent_is_what_it_was(kept: Kept, page: Page) -> None:
     expect(page.get_by_role("button", name="Send")).to_be_visible()
 
 
-def test_a_long_transcript_is_read_in_pages_and_only_what_is_near_is_in_the_document(
+def test_a_long_transcript_loads_in_pages_and_keeps_few_turns_in_the_document(
     running: Running, served: Serve, page: Page
 ) -> None:
     steps = "\n".join(f'    - call: {{shell: {{command: "echo line {at}"}}}}' for at in range(150))
@@ -343,7 +341,7 @@ def test_a_long_transcript_is_read_in_pages_and_only_what_is_near_is_in_the_docu
     while "line 0" not in re.findall(r"line \d+", feed.inner_text()):
         page.keyboard.press("Home")
         page.wait_for_timeout(20)
-    assert len(asked) > first, "older turns were read when they came into sight"
+    assert len(asked) > first, "scrolling up loads older turns"
     assert feed.get_by_role("article").count() < 80
     page.keyboard.press("End")
     expect(feed).to_contain_text("line 149")
@@ -358,7 +356,7 @@ models: {{ollama: {{url: {url}}}}}
 """
 
 
-def test_the_words_of_a_model_are_seen_while_it_writes(
+def test_a_reply_is_shown_while_the_model_writes_it(
     running: Running, served: Serve, page: Page, tmp_path: Path, shot: Shot
 ) -> None:
     steps: list[dict[str, Any]] = [{"reply": {"text": STORY, "split": 10}, "hang": 3}]
@@ -367,13 +365,13 @@ def test_the_words_of_a_model_are_seen_while_it_writes(
         folder = running(STORY_PLAN.format(url=server.url))
         page.goto(served(folder).at("/agents/~"))
         expect(page.get_by_label("Being written")).to_contain_text("once upon a time")
-        assert not [one for one in folder.records() if "once" in str(one["data"].get("text"))], "it is in no record yet"
+        assert not [one for one in folder.records() if "once" in str(one["data"].get("text"))], "no record has it yet"
         shot(page, "agent-writing")
         folder.run("down", "--force")
 
 
-def test_what_a_model_has_written_stands_there_once_when_the_connection_was_made_anew(
-    running: Running, page: Page, tmp_path: Path, faults: list[str], serving: Serving
+def test_a_reply_is_shown_once_after_a_reconnection(
+    running: Running, page: Page, tmp_path: Path, console_errors: list[str], serving: Serving
 ) -> None:
     steps: list[dict[str, Any]] = [{"reply": {"text": STORY, "split": 10}, "hang": 3}]
     (tmp_path / "model").mkdir()
@@ -389,4 +387,6 @@ def test_what_a_model_has_written_stands_there_once_when_the_connection_was_made
             expect(written).to_have_text(words)
             page.close()
         folder.run("down", "--force")
-    faults[:] = [one for one in faults if "WebSocket connection" not in one and "ERR_CONNECTION" not in one]
+    console_errors[:] = [
+        one for one in console_errors if "WebSocket connection" not in one and "ERR_CONNECTION" not in one
+    ]

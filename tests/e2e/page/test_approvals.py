@@ -1,4 +1,4 @@
-"""The Approvals page: what waits for a person, and their answers."""
+"""The Approvals page: items that wait for a user, and the answers."""
 
 from __future__ import annotations
 
@@ -72,25 +72,25 @@ def test_requests_calls_and_conflicts_are_answered_with_reasons(
     demo: Folder, served: Serve, page: Page, shot: Shot, axe: Axe, screens: Screens
 ) -> None:
     page.goto(served(demo).at("/approvals"))
-    wish, push, conflict = (card(page, words) for words in ("others read them", "git push", "wants api.py of"))
-    expect(wish).to_contain_text("plan: first the names,\nthen the examples", use_inner_text=True)
+    ask, push, conflict = (card(page, words) for words in ("others read them", "git push", "wants api.py, held by"))
+    expect(ask).to_contain_text("plan: first the names,\nthen the examples", use_inner_text=True)
     expect(push).to_contain_text("it is seen by others")
     expect(conflict).to_contain_text("proposes: you do it")
     axe(page)
     shot(page, "approvals")
     screens(page, "approvals")
 
-    wish.get_by_label("Reason").fill("go ahead")
-    wish.get_by_role("button", name="Approve").click()
-    expect(wish).to_have_count(0)
+    ask.get_by_label("Reason").fill("go ahead")
+    ask.get_by_role("button", name="Approve").click()
+    expect(ask).to_have_count(0)
     push.get_by_label("Reason").fill("not yet")
     push.get_by_role("button", name="Reject").click()
     expect(push).to_have_count(0)
 
     conflict.get_by_role("radio", name=re.compile("^merge")).check()
     expect(conflict).to_contain_text("`front` does both parts")
-    conflict.get_by_label("What both are told").fill("keep the names")
-    conflict.get_by_role("button", name="Rule").click()
+    conflict.get_by_label("Message to both agents").fill("keep the names")
+    conflict.get_by_role("button", name="Resolve").click()
     assert demo.run("wait", "task/front", "task/back", "task/docs", "--timeout", "30s").code == 0
     expect(conflict).to_have_count(0)
     assert (demo.path / "api.py").read_text() == "by front for both\n"
@@ -99,7 +99,7 @@ def test_requests_calls_and_conflicts_are_answered_with_reasons(
     assert answers["plan.rejected"]["data"]["reason"] == "not yet"
 
 
-def test_a_held_edit_shows_what_it_would_change_and_passes_with_a_yes(
+def test_a_held_edit_shows_its_effect_and_is_applied_when_approved(
     demo: Folder, served: Serve, page: Page, shot: Shot
 ) -> None:
     page.goto(served(demo).at("/approvals"))
@@ -108,16 +108,16 @@ def test_a_held_edit_shows_what_it_would_change_and_passes_with_a_yes(
     edit = card(page, "an edit of the plan")
     expect(edit).to_contain_text("it would stop")
     expect(edit.get_by_role("row").filter(has_text="task/long")).to_contain_text("cancel")
-    edit.get_by_text("The fields it changes").click()
+    edit.get_by_text("Changed fields").click()
     expect(edit.locator("del").first).to_be_visible()
     shot(page, "approvals-edit")
     edit.get_by_role("button", name="Approve").click()
     expect(edit).to_have_count(0)
-    demo.run("wait", "task/long", "--for", "gone", "--timeout", "30s")  # It may be gone already.
+    demo.run("wait", "task/long", "--for", "gone", "--timeout", "30s")  # It may be deleted already.
     assert "task/long" not in demo.states()
 
 
-def test_of_a_large_edit_the_page_and_the_command_say_how_much_more_there_is(
+def test_the_page_and_the_command_count_the_hidden_rows_of_a_large_edit(
     running: Running, served: Serve, page: Page
 ) -> None:
     parts = {f"part{at}": {"goal": "a part", "run": "true", "needs": ["long"]} for at in range(230)}
@@ -142,16 +142,16 @@ def test_of_a_large_edit_the_page_and_the_command_say_how_much_more_there_is(
     expect(page.get_by_role("region", name=re.compile(r"^Revision \d"))).to_contain_text("and 30 more230 to add")
 
 
-def test_a_link_leads_to_one_and_a_link_that_may_only_look_has_no_buttons(
+def test_a_link_focuses_its_approval_and_a_read_only_link_has_no_buttons(
     demo: Folder, served: Serve, page: Page
 ) -> None:
     links = served(demo)
     page.goto(links.read_at("/approvals/docs.1"))
     expect(page.get_by_role("article", name="approval/docs.1")).to_be_focused()
-    expect(page.get_by_text("This link may only look.")).to_be_visible()
+    expect(page.get_by_text("This link is read-only.")).to_be_visible()
     expect(page.get_by_role("main").get_by_role("button")).to_have_count(0)
     page.goto(links.read_at("/approvals/gone.7"))
-    expect(page.get_by_text("approval/gone.7 waits no more")).to_be_visible()
+    expect(page.get_by_text("approval/gone.7 is not pending")).to_be_visible()
 
 
 def test_a_question_of_a_tool_server_is_a_form(
@@ -167,7 +167,7 @@ def test_a_question_of_a_tool_server_is_a_form(
     page.goto(served(folder).at("/approvals"))
     question = card(page, "What is your name?")
     question.get_by_role("button", name="Answer").click()
-    assert question.get_by_label("name").evaluate("field => field.validity.valueMissing"), "it is needed"
+    assert question.get_by_label("name").evaluate("field => field.validity.valueMissing"), "the field is required"
     axe(page)
     shot(page, "approvals-question")
     question.get_by_label("name").fill("Ada")
@@ -177,27 +177,27 @@ def test_a_question_of_a_tool_server_is_a_form(
     assert folder.states()["task/a"] == "done"
 
 
-def test_of_a_call_in_doubt_a_person_says_whether_it_happened(
+def test_a_call_with_an_unknown_outcome_is_marked_as_done(
     tmp_path: Path, served: Serve, page: Page, shot: Shot
 ) -> None:
-    folder = Folder(tmp_path / "doubt")
+    folder = Folder(tmp_path / "unknown")
     folder.path.mkdir()
     folder.done('plan: demo\ntasks:\n  one: {run: "echo one >> lines", effect: once}\n')
     rev = next(one["rev"] for one in folder.records() if one["type"] == "call.started")
     assert folder.run("fork", "--at", str(rev), "--as", "again").code == 0
     assert folder.run("apply", "--detach", "again.plan.yaml").code == 0
     page.goto(served(folder, "--plan", "again").at("/approvals"))
-    doubt = card(page, "nobody saw how it ended")
-    expect(doubt).to_contain_text("echo one >> lines")
-    shot(page, "approvals-doubt")
-    doubt.get_by_role("button", name="It happened").click()
-    expect(doubt).to_have_count(0)
+    call = card(page, "its outcome is unknown")
+    expect(call).to_contain_text("echo one >> lines")
+    shot(page, "approvals-unknown")
+    call.get_by_role("button", name="Mark as done").click()
+    expect(call).to_have_count(0)
     assert folder.run("wait", "task/one", "--plan", "again", "--timeout", "30s").code == 0
     assert (folder.path / "lines").read_text() == "one\n"
     folder.run("down", "--plan", "again")
 
 
-def test_a_hook_that_stays_until_a_person_says_so_is_let_go(
+def test_a_hook_that_stays_until_approval_is_ended(
     running: Running, served: Serve, page: Page, axe: Axe, shot: Shot
 ) -> None:
     script = [
@@ -212,14 +212,14 @@ def test_a_hook_that_stays_until_a_person_says_so_is_let_go(
     page.goto(served(folder).at("/approvals/hook/a/guard"))
     guard = page.get_by_role("article", name="hook/a/guard")
     expect(guard).to_be_focused()
-    expect(page.get_by_role("heading", name="Hooks that stay until somebody lets them go")).to_be_visible()
+    expect(page.get_by_role("heading", name="Hooks that stay until you end them")).to_be_visible()
     expect(guard).to_contain_text("task/a")
     axe(page)
     shot(page, "approvals-hook")
     guard.get_by_label("Reason").fill("it knows by now")
-    guard.get_by_role("button", name="Let it go").click()
+    guard.get_by_role("button", name="End the hook").click()
     expect(guard).to_have_count(0)
-    expect(page.get_by_role("status").filter(has_text="hook/a/guard: it is over")).to_be_visible()
+    expect(page.get_by_role("status").filter(has_text="hook/a/guard: ended")).to_be_visible()
     expect(page.get_by_role("heading", name="Approvals")).to_be_focused()
     assert folder.run("send", "a", "now").code == 0
     assert folder.run("wait", "task/a", "--timeout", "30s").code == 0

@@ -1,4 +1,4 @@
-"""The Benchmarks page over real runs: suites, a run while it goes on, a case with all that was seen, comparisons."""
+"""The Benchmarks page with real runs: suites, running and finished runs, cases and comparisons."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
 
 SUITE = """\
 suite: notes
-about: Does it write what it was asked to?
+about: Does it write the requested text?
 defaults: {budget: {turns: 20}, soft: [churn]}
 cases:
   greeting:
@@ -61,7 +61,7 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> Folder:
     return folder
 
 
-def test_suites_and_runs_are_listed_where_there_is_no_plan(
+def test_suites_and_runs_are_listed_without_a_plan(
     done: Folder, served: Serve, page: Page, shot: Shot, axe: Axe
 ) -> None:
     page.goto(served(done).read_url)
@@ -78,12 +78,12 @@ def test_suites_and_runs_are_listed_where_there_is_no_plan(
 
     suites.get_by_role("link", name="notes").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("notes")
-    expect(page.get_by_role("row").filter(has_text="greeting")).to_contain_text("1 oracles")
+    expect(page.get_by_role("row").filter(has_text="greeting")).to_contain_text("1 oracle")
     shot(page, "benchmarks-suite")
     axe(page)
 
 
-def test_a_run_shows_rates_with_intervals_and_every_verdict_leads_to_its_entry(
+def test_a_run_shows_rates_with_intervals_and_links_each_verdict_to_its_trial(
     done: Folder, served: Serve, page: Page, shot: Shot, axe: Axe
 ) -> None:
     report = json.loads(done.run("bench", "report", "notes/first", "-o", "json").out)["suites"]["notes"]
@@ -107,9 +107,7 @@ def test_a_run_shows_rates_with_intervals_and_every_verdict_leads_to_its_entry(
     expect(page.get_by_role("heading", level=1)).to_contain_text("fail")
     checks = page.get_by_role("listitem").filter(has_text="right")
     expect(checks.first).to_contain_text("does not contain")
-    expect(page.get_by_role("region", name=re.compile("was told, said and did"))).to_contain_text(
-        "I just write something."
-    )
+    expect(page.get_by_role("region", name=re.compile("^Conversation of"))).to_contain_text("I just write something.")
     expect(page.get_by_role("region", name="Calls")).to_contain_text("write")
     page.get_by_text("output", exact=False).first.click()
     expect(page.get_by_text("seen: 42")).to_be_visible()
@@ -117,7 +115,7 @@ def test_a_run_shows_rates_with_intervals_and_every_verdict_leads_to_its_entry(
     axe(page)
 
     page.get_by_role("link", name="greeting", exact=True).click()
-    expect(page.get_by_role("region", name="How it went")).to_contain_text("oracle")
+    expect(page.get_by_role("region", name="Results")).to_contain_text("oracle")
     expect(page.get_by_text("a.txt should say {{nonce.word}}")).to_be_visible()
     shot(page, "benchmarks-case")
     axe(page)
@@ -136,7 +134,7 @@ def test_runs_are_compared_with_paired_differences(
     expect(pairs).to_contain_text("hasty (first)")
     expect(pairs).to_contain_text("0 won, 0 lost, 2 tied of 2 cases")
     expect(pairs).to_contain_text("not distinguishable at this size")
-    plot = page.get_by_role("img", name=re.compile("Models of notes in pairs"))
+    plot = page.get_by_role("img", name=re.compile("Pairs of models in notes"))
     expect(plot).to_be_visible()
     assert plot.evaluate("plot => plot.querySelectorAll('path.interval').length") == 1
     shot(page, "benchmarks-comparison-dark")
@@ -146,7 +144,7 @@ def test_runs_are_compared_with_paired_differences(
     narrow = opened(links.at(place), viewport={"width": 360, "height": 780})
     expect(narrow.get_by_role("region", name="Models in pairs")).to_be_visible()
     wide = narrow.evaluate("document.querySelector('main').scrollWidth - document.querySelector('main').clientWidth")
-    assert wide <= 0, "nothing stands out of a narrow screen"
+    assert wide <= 0, "the page fits a narrow screen"
     shot(narrow, "benchmarks-comparison-narrow")
     axe(narrow)
 
@@ -161,21 +159,21 @@ def _going(folder: Folder, *words: str) -> Iterator[Owner]:
             process.kill()
 
 
-def test_a_run_is_watched_while_it_goes_on(folder: Folder, served: Serve, page: Page, shot: Shot, axe: Axe) -> None:
-    """Nothing is loaded anew by hand: events come as they are written, and the figures with them."""
+def test_a_running_run_is_followed_live(folder: Folder, served: Serve, page: Page, shot: Shot, axe: Axe) -> None:
+    """The page shows new events and figures without a reload."""
     folder.write("suite.yaml", SUITE)
     folder.write("waits.yaml", WAITS)
     (folder.path / "reports").mkdir()
     links = served(folder)
     page.goto(links.url)
-    expect(page.get_by_text("None yet")).to_be_visible()
+    expect(page.get_by_text("No runs yet")).to_be_visible()
     with _going(folder, "suite.yaml", "--model", "script:waits.yaml", "--model", "nop", "--name", "now") as run:
         run.until("nop 1")
         page.goto(links.at("/benchmarks/run/notes/now"))
         expect(page.get_by_role("heading", level=1)).to_contain_text("live")
-        happening = page.get_by_role("log", name="What happens")
-        expect(happening).to_contain_text("calls shell")
-        expect(page.get_by_role("meter", name="ended")).to_have_attribute("aria-valuetext", "2 of 4")
+        events = page.get_by_role("log", name="Events")
+        expect(events).to_contain_text("calls shell")
+        expect(page.get_by_role("meter", name="finished")).to_have_attribute("aria-valuetext", "2 of 4")
         expect(page.get_by_role("link", name="answer, waits, trial 1: running")).to_be_visible()
         shot(page, "benchmarks-live")
         axe(page)
@@ -190,7 +188,7 @@ def test_a_run_is_watched_while_it_goes_on(folder: Folder, served: Serve, page: 
 def test_a_case_and_a_comparison_are_followed_to_their_end(
     folder: Folder, served: Serve, page: Page, opened: Opened, shot: Shot
 ) -> None:
-    """Both are read again as their run goes on, with nothing loaded anew by hand."""
+    """Both pages update while the run continues, without a reload."""
     folder.write("suite.yaml", SUITE)
     folder.write("waits.yaml", WAITS)
     (folder.path / "reports").mkdir()
@@ -200,14 +198,14 @@ def test_a_case_and_a_comparison_are_followed_to_their_end(
         page.goto(links.at("/benchmarks/run/notes/now/answer"))
         row = page.get_by_role("row").filter(has_text="waits")
         expect(row).to_contain_text("running")
-        beside = opened(links.at("/benchmarks/compare/notes/now"))
-        expect(beside.get_by_role("link", name="answer, waits, trial 1: running")).to_be_visible()
+        comparison = opened(links.at("/benchmarks/compare/notes/now"))
+        expect(comparison.get_by_role("link", name="answer, waits, trial 1: running")).to_be_visible()
 
         for workspace in (folder.path / "reports" / "notes" / "now" / "work").glob("*waits*"):
             (workspace / "go").touch()
         expect(row).to_contain_text("pass")
-        expect(beside.get_by_role("link", name="answer, waits, trial 1: pass")).to_be_visible()
-        expect(beside.get_by_role("link", name="greeting, waits, trial 1: fail")).to_be_visible()
+        expect(comparison.get_by_role("link", name="answer, waits, trial 1: pass")).to_be_visible()
+        expect(comparison.get_by_role("link", name="greeting, waits, trial 1: fail")).to_be_visible()
         shot(page, "benchmarks-case-ended")
         assert run.ended() == 0, run.text
 
@@ -226,7 +224,7 @@ cases:
 
 @contextmanager
 def _site(body: str, place: Path) -> Iterator[str]:
-    """Where a page with that body is served, until the block ends."""
+    """Serve a page with that body until the block ends, and yield its address."""
     (place / "index.html").write_text(f"<!doctype html><html lang=en><title>hi</title><body>{body}")
     command = [sys.executable, "-u", "-m", "http.server", "0", "--bind", "127.0.0.1", "--directory", str(place)]
     with subprocess.Popen(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
@@ -239,10 +237,10 @@ def _site(body: str, place: Path) -> Iterator[str]:
             process.kill()
 
 
-def test_what_a_web_check_saw_is_shown_as_it_was(
+def test_the_screenshot_of_a_web_check_is_shown(
     folder: Folder, served: Serve, page: Page, tmp_path_factory: pytest.TempPathFactory, shot: Shot, axe: Axe
 ) -> None:
-    """The picture is taken by a real check, with a real browser, of a page that really is served."""
+    """A real check takes the screenshot, with a real browser and a served page."""
     with _site("<h1>hello there</h1>", tmp_path_factory.mktemp("site")) as url:
         folder.write("suite.yaml", DRAWN.format(url=url))
         said = folder.run("bench", "run", "suite.yaml", "--model", "oracle", "--name", "drawn", timeout_s=90)
@@ -250,7 +248,7 @@ def test_what_a_web_check_saw_is_shown_as_it_was(
     page.goto(served(folder).at("/benchmarks/run/pages/drawn/hello/oracle/1"))
 
     expect(page.get_by_role("heading", level=1)).to_contain_text("pass")
-    image = page.get_by_role("img", name="screenshot.png, as the check seen saw it")
+    image = page.get_by_role("img", name="screenshot.png, recorded by the check seen")
     expect(image).to_be_visible()
     page.wait_for_function("image => image.naturalWidth > 300 && image.naturalHeight > 200", arg=image.element_handle())
     page.locator("summary").filter(has_text="tree.txt").click()
@@ -259,10 +257,10 @@ def test_what_a_web_check_saw_is_shown_as_it_was(
     axe(page)
 
 
-def test_a_screenshot_is_shown_and_a_page_that_an_agent_wrote_is_only_text(
-    done: Folder, served: Serve, page: Page, shot: Shot, faults: list[str]
+def test_a_recorded_page_is_shown_as_text_and_never_run(
+    done: Folder, served: Serve, page: Page, shot: Shot, console_errors: list[str]
 ) -> None:
-    """What checks saw was written by agents: a browser shows it and never runs it."""
+    """Agents wrote the files that checks recorded: the page shows them and never runs them."""
     events = done.path / "reports" / "notes" / "second" / "events.jsonl"
     lines = [json.loads(line) for line in events.read_text().splitlines()]
     picture, script = _png(120, 80), b"<script>document.title = 'run'</script>" + "ü\n".encode() * 40_000
@@ -276,18 +274,18 @@ def test_a_screenshot_is_shown_and_a_page_that_an_agent_wrote_is_only_text(
     events.write_bytes(b"".join(canonical_bytes(one) + b"\n" for one in lines))
     page.goto(served(done).at("/benchmarks/run/notes/second/answer/hasty/1"))
 
-    image = page.get_by_role("img", name="screenshot, as the check right saw it")
+    image = page.get_by_role("img", name="screenshot, recorded by the check right")
     expect(image).to_be_visible()
     expect(image).to_have_js_property("naturalWidth", 120)
     page.locator("summary").filter(has_text="page").click()
     expect(page.locator(".blob pre")).to_contain_text("<script>document.title = 'run'</script>")
-    expect(page.get_by_text("… and 45.1 kB more: the file has it all.")).to_be_visible()
+    expect(page.get_by_text("… and 45.1 kB more.")).to_be_visible()
     assert page.title() != "run"
     shot(page, "benchmarks-screenshot")
 
 
 def _png(width: int, height: int) -> bytes:
-    """A picture in one colour."""
+    """Return a PNG picture in one colour."""
     rows = b"".join(b"\0" + b"\x20\x70\xd0" * width for _ in range(height))
     parts = [
         (b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)),

@@ -1,4 +1,4 @@
-"""The Containers page on a real engine: how each is and why, what it writes, and a talk with who works in one."""
+"""The Containers page with a real engine: states, conditions, output, and the chat with a container's agent."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ tasks:
 """
 
 
-SAYS = """path => new Promise((told, failed) => {
+SAYS = """path => new Promise((resolve, reject) => {
   const socket = new WebSocket(location.origin.replace("http", "ws") + path,
     ["planloop.v1", "token." + localStorage.getItem("planloop.token")]);
   socket.onopen = () => socket.send(JSON.stringify({id: "1", text: "the end"}));
-  socket.onmessage = event => { const frame = JSON.parse(event.data); if (frame.refused) told(frame.refused); };
-  socket.onclose = () => failed("it was closed");
+  socket.onmessage = event => { const frame = JSON.parse(event.data); if (frame.refused) resolve(frame.refused); };
+  socket.onclose = () => reject("it was closed");
 })"""
-"""Says something over a websocket of its own, with the token of the page."""
+"""JavaScript that sends a message over a new websocket, with the token of the page."""
 STORY = "once upon a time there was a very small fox"
 STORY_PLAN = """\
 plan: p
@@ -74,7 +74,7 @@ tasks:
 
 @pytest.fixture(scope="module", autouse=True)
 def _engine() -> None:
-    """Asked for before there is a browser, whose event loop would be in the way."""
+    """Check for an engine before the browser starts, whose event loop would interfere."""
     machines_address()
 
 
@@ -85,7 +85,7 @@ def at(yard: Yard) -> Iterator[Yard]:
 
 
 def fits(page: Page) -> None:
-    """Check that on a small screen nothing is wider than the part of the page that holds it."""
+    """Check that no element is wider than its container on a small screen."""
     wide = page.viewport_size
     assert wide is not None
     page.set_viewport_size({"width": 360, "height": 740})
@@ -93,7 +93,7 @@ def fits(page: Page) -> None:
     page.set_viewport_size(wide)
 
 
-def test_each_container_says_how_it_is_and_why(
+def test_each_container_shows_its_state_and_conditions(
     at: Yard, served: Serve, page: Page, shot: Shot, axe: Axe, screens: Screens
 ) -> None:
     page.goto(served(at.folder).at("/containers"))
@@ -114,12 +114,12 @@ def test_each_container_says_how_it_is_and_why(
     page.get_by_role("link", name="broken", exact=True).click()
     expect(page.get_by_role("heading", level=1)).to_contain_text("broken")
     expect(page.get_by_role("region", name="Conditions")).to_contain_text(re.compile("NoImage|NoRegistry"))
-    expect(page.get_by_role("heading", name="What would help")).to_be_visible()
+    expect(page.get_by_role("heading", name="To unblock")).to_be_visible()
     shot(page, "container-broken")
     axe(page)
 
 
-def test_its_output_is_followed_and_older_lines_are_had_on_demand(
+def test_output_is_followed_and_older_lines_load_on_demand(
     at: Yard, served: Serve, page: Page, shot: Shot, axe: Axe, screens: Screens
 ) -> None:
     page.goto(served(at.folder).at("/containers/service"))
@@ -143,7 +143,7 @@ def test_its_output_is_followed_and_older_lines_are_had_on_demand(
     older = page.get_by_role("button", name="Older lines")
     while older.is_visible():
         before = len(output.text_content() or "")
-        older.dblclick()  # A page that is asked for twice comes once.
+        older.dblclick()  # A page that is requested twice is added once.
         page.wait_for_function(
             "([before]) => document.querySelector('.output').textContent.length > before", arg=[before]
         )
@@ -152,23 +152,21 @@ def test_its_output_is_followed_and_older_lines_are_had_on_demand(
     assert lines[2:] == [f"line {number} of many that come at once" for number in range(1, 9001)]
 
 
-def test_a_person_talks_with_the_agent_that_works_in_it(
-    at: Yard, served: Serve, page: Page, shot: Shot, axe: Axe
-) -> None:
-    """The same way as `plan chat container/service`: the keyboard alone, words and calls as they come."""
+def test_a_user_chats_with_the_agent_of_a_container(at: Yard, served: Serve, page: Page, shot: Shot, axe: Axe) -> None:
+    """As with `plan chat container/service`: with the keyboard, and live replies and calls."""
     page.goto(served(at.folder).at("/containers/service"))
     heard = page.get_by_role("log")
     expect(heard).to_contain_text("I am there.")
 
-    page.get_by_label("Say to agent/keeper").focus()
+    page.get_by_label("Message to agent/keeper").focus()
     page.keyboard.type("how is it?")
     page.keyboard.press("Enter")
     expect(heard).to_contain_text("human:web: how is it?")
     expect(heard).to_contain_text("calls shell")
     expect(heard).to_contain_text("it is the service")
     expect(heard).to_contain_text("it is well")
-    expect(page.get_by_label("Say to agent/keeper")).to_be_empty()
-    expect(page.get_by_label("Say to agent/keeper")).to_be_focused()
+    expect(page.get_by_label("Message to agent/keeper")).to_be_empty()
+    expect(page.get_by_label("Message to agent/keeper")).to_be_focused()
     shot(page, "container-chat")
     axe(page)
 
@@ -178,33 +176,33 @@ def test_a_person_talks_with_the_agent_that_works_in_it(
     expect(page.get_by_role("heading", level=1)).to_contain_text("unhealthy")
 
 
-def test_the_talk_ends_with_the_container(at: Yard, served: Serve, page: Page) -> None:
+def test_the_chat_ends_when_the_container_ends(at: Yard, served: Serve, page: Page) -> None:
     page.goto(served(at.folder).at("/containers/service"))
     expect(page.get_by_role("log")).to_contain_text("I am there.")
 
     at.folder.run("down")
-    expect(page.get_by_text("the conversation ends with it")).to_be_visible()
-    expect(page.get_by_label("Say to agent/keeper")).to_be_disabled()
+    expect(page.get_by_text("The conversation has ended")).to_be_visible()
+    expect(page.get_by_label("Message to agent/keeper")).to_be_disabled()
 
 
-def test_who_may_only_look_hears_the_talk_and_says_nothing(at: Yard, served: Serve, page: Page, opened: Opened) -> None:
+def test_a_read_only_link_follows_the_chat_but_cannot_send(at: Yard, served: Serve, page: Page, opened: Opened) -> None:
     links = served(at.folder)
     page.goto(links.at("/containers/service"))
     looking = opened(links.read_url.replace("/#", "/containers/service#"), viewport={"width": 360, "height": 780})
     expect(looking.get_by_role("log")).to_contain_text("I am there.")
-    expect(looking.get_by_text("This link may only look.")).to_be_visible()
-    expect(looking.get_by_role("button", name="Say it")).to_have_count(0)
+    expect(looking.get_by_text("This link is read-only.")).to_be_visible()
+    expect(looking.get_by_role("button", name="Send")).to_have_count(0)
     refused = looking.evaluate(SAYS, "/v1/plans/p/containers/service/chat")
     said(refused["summary"])
 
-    page.get_by_label("Say to agent/keeper").fill("how is it?")
-    page.get_by_role("button", name="Say it").click()
+    page.get_by_label("Message to agent/keeper").fill("how is it?")
+    page.get_by_role("button", name="Send").click()
     expect(looking.get_by_role("log")).to_contain_text("it is well")
     wide = looking.evaluate("document.querySelector('main').scrollWidth - document.querySelector('main').clientWidth")
     assert wide <= 0, "nothing stands out of a narrow screen"
 
 
-def test_the_words_of_a_model_are_seen_while_it_writes(
+def test_a_reply_is_shown_while_the_model_writes_it(
     yard: Yard, served: Serve, page: Page, tmp_path: Path, shot: Shot
 ) -> None:
     steps: list[dict[str, Any]] = [{"reply": {"text": STORY, "split": 10}, "hang": 3}]

@@ -1,4 +1,4 @@
-"""The Edit page on a running plan: an edit redirects who works, a slip changes nothing, and nobody's change is lost."""
+"""The Edit page with a running plan: edits take effect, errors change nothing, and no change is lost."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.e2e.page.conftest import Axe, Keep, Opened, Running, Serve, Shot
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
 
-# `paint` works in steps until it is told of another goal.
+# `paint` works in steps until its goal changes.
 PAINTING = """\
 plan: demo  # the name
 goal: a picture
@@ -62,7 +62,7 @@ def editor(page: Page) -> Locator:
 
 
 def begun(page: Page, url: str) -> Page:
-    """The page at Edit, with the text in it."""
+    """Open the Edit page and wait for the text."""
     site, _, token = url.partition("/#")
     page.goto(f"{site}/edit#{token}")
     expect(editor(page)).to_contain_text("plan: demo")
@@ -70,13 +70,13 @@ def begun(page: Page, url: str) -> Page:
 
 
 def text_of(page: Page) -> str:
-    """What is in the editor; the plans here are short enough to be in sight as a whole."""
+    """Return the text of the editor. The plans here are short enough to be fully visible."""
     lines = editor(page).locator(".cm-line").all_inner_texts()
     return "\n".join("" if line == "\n" else line for line in lines)
 
 
 def retype(page: Page, old: str, new: str) -> None:
-    """Edits the text as a person does who pastes the whole of it."""
+    """Replace the whole text, as a user does by pasting."""
     text = text_of(page)
     assert old in text, text
     editor(page).press("Control+a")
@@ -93,7 +93,7 @@ def press_apply(page: Page, reason: str = "") -> None:
 
 
 def live(folder: Folder) -> Any:
-    """The live document."""
+    """Return the live document."""
     return folder.json("get", "plan/demo")["spec"]
 
 
@@ -105,7 +105,7 @@ def test_an_edit_in_the_browser_redirects_a_running_agent(
 
     retype(page, "sky blue", "sky red")
 
-    effects = part(page, "What it would do")
+    effects = part(page, "Effect")
     expect(effects).to_contain_text("task/paint/goal")
     expect(effects).to_contain_text("goal is told to it, and it goes on")
     shot(page, "edit-preview")
@@ -121,37 +121,37 @@ def test_an_edit_in_the_browser_redirects_a_running_agent(
     shot(page, "edit-applied")
 
 
-def test_a_slip_is_shown_with_its_cure_and_nothing_changes(kept: Kept, page: Page, shot: Shot, axe: Axe) -> None:
+def test_an_error_is_shown_with_its_hint_and_nothing_changes(kept: Kept, page: Page, shot: Shot, axe: Axe) -> None:
     begun(page, kept.links.url)
     before = live(kept.folder)
 
     retype(page, "goal: let it dry", "gaol: let it dry")
 
-    faults = part(page, "Faults")
-    expect(faults.get_by_role("listitem")).to_have_count(1)
-    expect(faults).to_contain_text("a task has no field `gaol`")
-    expect(faults).to_contain_text("did you mean `goal`?")
+    errors = part(page, "Errors")
+    expect(errors.get_by_role("listitem")).to_have_count(1)
+    expect(errors).to_contain_text("a task has no field `gaol`")
+    expect(errors).to_contain_text("did you mean `goal`?")
     expect(editor(page).locator(".cm-lintRange-error")).to_have_text("gaol")
     expect(page.get_by_role("button", name="Apply", exact=True)).to_be_disabled()
     shot(page, "edit-fault")
     axe(page)
-    faults.get_by_role("button", name="Line 16").click()
+    errors.get_by_role("button", name="Line 16").click()
     expect(editor(page)).to_be_focused()
     assert live(kept.folder) == before
 
-    page.keyboard.insert_text("goal")  # What the jump has selected is what was wrong.
-    expect(faults).to_have_count(0)
-    expect(page.get_by_text("The text says what is live", exact=False).first).to_be_visible()
+    page.keyboard.insert_text("goal")  # The jump has selected the wrong word.
+    expect(errors).to_have_count(0)
+    expect(page.get_by_text(re.compile("No (unapplied changes|changes to apply)")).first).to_be_visible()
 
 
-def test_fields_and_names_are_offered_and_explained(kept: Kept, page: Page, shot: Shot) -> None:
+def test_fields_and_names_are_completed_and_described(kept: Kept, page: Page, shot: Shot) -> None:
     begun(page, kept.links.url)
     editor(page).press("Control+End")
 
     page.keyboard.type("    need")
     expect(page.get_by_role("listbox")).to_contain_text("needs")
     expect(page.get_by_text("Tasks that must be done first", exact=False)).to_be_visible()
-    page.get_by_role("option", name="needs").click()  # The keyboard would have to wait: a list just shown takes none.
+    page.get_by_role("option", name="needs").click()  # A list that has just opened ignores keys.
     page.keyboard.type("[pa")
     expect(page.get_by_role("option", name="paint")).to_be_visible()
     shot(page, "edit-completion")
@@ -164,37 +164,37 @@ def test_fields_and_names_are_offered_and_explained(kept: Kept, page: Page, shot
     expect(page.get_by_text("Tasks that must be done first", exact=False)).to_be_visible()
 
 
-def test_what_is_typed_outlives_a_reload_a_lost_server_and_a_look_elsewhere(
-    kept: Kept, page: Page, faults: list[str]
+def test_a_draft_survives_a_reload_a_lost_server_and_another_page(
+    kept: Kept, page: Page, console_errors: list[str]
 ) -> None:
     begun(page, kept.links.url)
     retype(page, "let it dry", "let it dry well")
-    expect(part(page, "What it would do")).to_contain_text("task/wait/goal")
+    expect(part(page, "Effect")).to_contain_text("task/wait/goal")
 
     page.get_by_role("link", name="History").click()
     page.get_by_role("link", name="Edit").click()
     expect(editor(page)).to_contain_text("let it dry well")
     page.reload()
     expect(editor(page)).to_contain_text("let it dry well")
-    expect(part(page, "What it would do")).to_contain_text("task/wait/goal")
+    expect(part(page, "Effect")).to_contain_text("task/wait/goal")
 
     page.context.set_offline(True)
     retype(page, "dry well", "dry very well")
-    expect(page.get_by_text("the server does not answer")).to_be_visible()
+    expect(page.get_by_text("The server does not answer")).to_be_visible()
     page.context.set_offline(False)
     editor(page).press("Control+End")
     page.keyboard.type("# the end")
     expect(page.get_by_text("1 change, not applied")).to_be_visible()
     expect(editor(page)).to_contain_text("dry very well")
 
-    page.get_by_role("button", name="Begin again").click()
+    page.get_by_role("button", name="Reset to the live plan").click()
     expect(editor(page)).not_to_contain_text("very")
-    part(page, "Text that was left").get_by_role("button", name="Go on").click()
+    part(page, "Unapplied drafts").get_by_role("button", name="Restore").click()
     expect(editor(page)).to_contain_text("dry very well")
-    faults.clear()  # What Chromium says of a network that is gone.
+    console_errors.clear()  # Errors about the lost connection.
 
 
-def test_what_is_typed_while_somebody_elses_change_comes_in_stays_and_is_merged(
+def test_typed_text_stays_when_another_change_arrives_and_is_merged(
     running: Running, served: Serve, page: Page
 ) -> None:
     folder = running(SHARED)
@@ -213,49 +213,47 @@ def test_what_is_typed_while_somebody_elses_change_comes_in_stays_and_is_merged(
     with page.expect_response("**/edit"):
         held_up[0].continue_()
 
-    others = part(page, "Changed meanwhile")
+    others = part(page, "Changes by others")
     expect(others).to_contain_text("by another")
     assert "goal: of mine" in text_of(page)
-    expect(page.get_by_text("Text that was not applied")).to_have_count(0)
+    expect(page.get_by_text("Unapplied drafts")).to_have_count(0)
     others.get_by_role("button", name="Merge into my text").click()
     expect(editor(page)).to_contain_text("by another")
     expect(editor(page)).to_contain_text("of mine")
 
 
-def test_signs_that_turn_the_writing_are_shown_as_what_they_are(running: Running, served: Serve, page: Page) -> None:
+def test_bidirectional_control_characters_are_shown_escaped(running: Running, served: Serve, page: Page) -> None:
     folder = running(PAINTING.replace("let it dry", "let \u202eit\u2068 dry"))
     begun(page, served(folder).url)
     expect(editor(page)).to_contain_text("goal: let \\u202eit\\u2068 dry")
 
     editor(page).press("Control+a")
     page.keyboard.insert_text(PAINTING.replace("goal: let it dry", "\u202egoal: let it dry"))
-    page.locator(".cm-lint-marker-error").hover()  # The text runs from right to left: no place in it is sure.
+    page.locator(".cm-lint-marker-error").hover()  # Positions in right-to-left text are unreliable.
     expect(page.locator(".cm-diagnostic")).to_contain_text("`\\u202egoal`")
 
 
-def test_the_file_is_written_when_that_is_asked_for_and_left_alone_when_it_moved(
-    running: Running, served: Serve, page: Page
-) -> None:
+def test_the_file_is_written_on_request_and_not_if_it_has_changed(running: Running, served: Serve, page: Page) -> None:
     folder = running(PAINTING)
     file = folder.path / "demo.plan.yaml"
     begun(page, served(folder).url)
 
     retype(page, "let it dry   # slowly", "let it dry well   # in the sun")
-    page.get_by_role("checkbox", name="Also write it into demo.plan.yaml").check()
+    page.get_by_role("checkbox", name="Also write to demo.plan.yaml").check()
     press_apply(page)
 
-    expect(page.get_by_text("demo.plan.yaml says what is live")).to_be_visible()
+    expect(page.get_by_text("Wrote the live plan to demo.plan.yaml.")).to_be_visible()
     assert file.read_text() == PAINTING.replace("let it dry   # slowly", "let it dry well   # in the sun")
 
     retype(page, "# the name", "# its name")
-    expect(page.get_by_text("its comments and layout are only here")).to_be_visible()
-    page.get_by_role("button", name="Write it into demo.plan.yaml").click()
-    expect(page.get_by_text("The text says what is live.")).to_be_visible()
+    expect(page.get_by_text("No changes to apply. Comments and layout may differ.")).to_be_visible()
+    page.get_by_role("button", name="Write to demo.plan.yaml").click()
+    expect(page.get_by_text("No unapplied changes.")).to_be_visible()
     assert "plan: demo  # its name\n" in file.read_text()
 
     broken = file.read_text() + "  oops\n"
     file.write_text(broken)
-    expect(part(page, "The plan file")).to_contain_text("what is live stays")
+    expect(part(page, "The plan file")).to_contain_text("has errors, so the live plan is unchanged")
     retype(page, "dry well", "dry very well")
     press_apply(page)
     expect(page.get_by_role("alert")).to_contain_text("changes that are not applied; it was left alone")
@@ -263,7 +261,7 @@ def test_the_file_is_written_when_that_is_asked_for_and_left_alone_when_it_moved
     assert live(folder)["tasks"]["wait"]["goal"] == "let it dry very well"
 
 
-def test_what_the_gate_refuses_or_holds_is_told_with_the_way_on(
+def test_a_refused_or_held_edit_shows_the_reason_and_the_fix(
     running: Running, served: Serve, page: Page, shot: Shot, axe: Axe
 ) -> None:
     folder = running(GUARDED)
@@ -271,7 +269,7 @@ def test_what_the_gate_refuses_or_holds_is_told_with_the_way_on(
     said = page.get_by_role("form", name="Apply").get_by_role("status")
 
     retype(page, "  kept: {run: sleep 300, protect: true}\n", "")
-    expect(part(page, "What it would do")).to_contain_text("It would be refused")
+    expect(part(page, "Effect")).to_contain_text("This edit will be rejected")
     press_apply(page)
     expect(said).to_contain_text("task/kept is protected and cannot be removed")
     expect(said).to_contain_text("remove the protection first")
@@ -279,19 +277,19 @@ def test_what_the_gate_refuses_or_holds_is_told_with_the_way_on(
     assert list(live(folder)["tasks"]) == ["kept", "x", "y"]
 
     retype(page, "  x: {run: sleep 300}\n  y: {run: sleep 300}", "  kept: {run: sleep 300, protect: true}")
-    expect(part(page, "What it would do")).to_contain_text("It would be held until somebody approves")
+    expect(part(page, "Effect")).to_contain_text("Needs approval")
     press_apply(page)
-    expect(said).to_contain_text("Held until somebody approves")
+    expect(said).to_contain_text("Needs approval")
     shot(page, "edit-held")
     axe(page)
     assert list(live(folder)["tasks"]) == ["kept", "x", "y"]
-    link = said.get_by_role("link", name="Look at the approval").get_attribute("href") or ""
+    link = said.get_by_role("link", name="Open the approval").get_attribute("href") or ""
     assert folder.run("approve", f"approval/{link.rpartition('/')[2]}").code == 0
-    expect(page.get_by_text("The text says what is live", exact=False).first).to_be_visible()
+    expect(page.get_by_text(re.compile("No (unapplied changes|changes to apply)")).first).to_be_visible()
     assert list(live(folder)["tasks"]) == ["kept"]
 
 
-def test_a_link_that_may_only_look_shows_the_text_and_changes_nothing(kept: Kept, page: Page) -> None:
+def test_a_read_only_link_shows_the_text_and_cannot_change_it(kept: Kept, page: Page) -> None:
     begun(page, kept.links.read_url)
 
     editor(page).press("Control+End")
@@ -305,17 +303,17 @@ def test_a_link_that_may_only_look_shows_the_text_and_changes_nothing(kept: Kept
 def test_two_browsers_and_the_file_at_once_end_in_one_plan_with_nothing_lost(
     order: tuple[str, ...], running: Running, served: Serve, opened: Opened, shot: Shot
 ) -> None:
-    """Each changes a goal of its own, and all of them that of the plan, before any of them is applied."""
+    """Each changes its own goal and the goal of the plan, before any change is applied."""
     folder = running(SHARED)
     link = served(folder).url
     pages = {"one": begun(opened(), link), "other": begun(opened(), link)}
-    watching = begun(opened(), link)  # Nobody types here, so it follows.
+    watching = begun(opened(), link)  # Without typing, the text follows the live plan.
     tasks = {"one": "a", "other": "b", "file": "c"}
     for name, page in pages.items():
         retype(page, f"{tasks[name]}: {{goal: first", f"{tasks[name]}: {{goal: by {name}")
         retype(page, "of all", f"of {name}")
         expect(page.get_by_text("2 changes, not applied")).to_be_visible()
-    shown: dict[str, str] = {}  # Whose goal of the plan was told of as one that another took the place of, and where.
+    shown: dict[str, str] = {}  # Where the page reported an overwritten goal of the plan, by its author.
 
     before = ""
     for name in order:
@@ -326,7 +324,7 @@ def test_two_browsers_and_the_file_at_once_end_in_one_plan_with_nothing_lost(
             expect(editor(watching)).to_contain_text("of file")
             if before:
                 for page in pages.values():
-                    expect(part(page, "The plan file")).to_contain_text("took over")
+                    expect(part(page, "The plan file")).to_contain_text("overwrote changes in the live plan")
                 shown[before] = "the file's save says what it took"
         else:
             page = pages[name]
@@ -352,7 +350,7 @@ def test_two_browsers_and_the_file_at_once_end_in_one_plan_with_nothing_lost(
             expect(editor(page)).to_contain_text(f"{task}: {{goal: by {who}")
 
 
-def test_on_a_narrow_dark_screen_it_is_all_there(
+def test_a_narrow_dark_screen_shows_everything(
     running: Running, served: Serve, opened: Opened, shot: Shot, axe: Axe
 ) -> None:
     link = served(running(PAINTING)).url
@@ -365,13 +363,13 @@ def test_on_a_narrow_dark_screen_it_is_all_there(
     press_apply(other)
 
     expect(part(page, "Conflicts")).to_be_visible()
-    expect(part(page, "Changed meanwhile")).to_contain_text("a large picture")
+    expect(part(page, "Changes by others")).to_contain_text("a large picture")
 
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
     axe(page)
     part(page, "Conflicts").scroll_into_view_if_needed()
     shot(page, "edit-narrow-dark")
     part(page, "Conflicts").get_by_role("radio", name="Live").check()
-    part(page, "Changed meanwhile").get_by_role("button", name="Merge into my text").click()
+    part(page, "Changes by others").get_by_role("button", name="Merge into my text").click()
     expect(editor(page)).to_contain_text("a large picture")
     expect(editor(page)).to_contain_text("let it dry elsewhere   # slowly")

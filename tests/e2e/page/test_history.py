@@ -1,4 +1,4 @@
-"""The History page: who changed the plan, when, why and how, and the way back."""
+"""The History page: authors, times, reasons and changes of revisions, and rollbacks."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def kept(keep: Keep) -> Kept:
 
 
 def change(folder: Folder) -> None:
-    """Changes a goal, and is refused another change."""
+    """Make one change that is accepted and one that is refused."""
     changed = folder.run("patch", "task/docs", "goal=update the examples and the pictures", "--reason", "people asked")
     assert changed.code == 0, changed.text
     assert folder.run("patch", "task/docs", "goal=42", "bogus=1").code != 0
@@ -108,7 +108,7 @@ def test_earlier_revisions_stay_in_one_list_while_new_ones_come(running: Running
     assert [int(rev) for rev in page.locator(".revision-rev").all_inner_texts()] == made[::-1]
 
 
-def test_who_closes_a_revision_goes_on_at_its_link(kept: Kept, page: Page) -> None:
+def test_closing_a_revision_focuses_its_link(kept: Kept, page: Page) -> None:
     page.goto(kept.links.at("/history"))
     link = page.get_by_role("region", name="Revisions").get_by_role("link").nth(1)
     link.click()
@@ -119,14 +119,14 @@ def test_who_closes_a_revision_goes_on_at_its_link(kept: Kept, page: Page) -> No
     expect(link).to_be_focused()
 
 
-def test_going_back_is_shown_first_and_asks_where_something_would_be_lost(
+def test_a_rollback_shows_its_effect_and_asks_before_it_loses_work(
     demo: Folder, served: Serve, page: Page, shot: Shot, axe: Axe
 ) -> None:
     first = next(one["rev"] for one in demo.records() if one["type"] == "plan.patched")
     assert demo.run("delete", "task/long").code == 0
     page.goto(served(demo).at(f"/history/{first}"))
     page.get_by_role("button", name="Roll back to here").click()
-    question = page.get_by_role("dialog", name=f"Go back to revision {first}?")
+    question = page.get_by_role("dialog", name=f"Roll back to revision {first}?")
     expect(question.get_by_role("row").filter(has_text="task/long")).to_contain_text("start")
     expect(question.get_by_role("row").filter(has_text="task/maker/part")).to_contain_text("cancel")
     axe(page)
@@ -135,15 +135,15 @@ def test_going_back_is_shown_first_and_asks_where_something_would_be_lost(
     if question.get_by_role("checkbox").count():
         question.get_by_role("checkbox").check()
     question.get_by_role("button", name="Roll back").click()
-    expect(page.get_by_role("status").filter(has_text=f"The plan is back at revision {first}")).to_be_visible()
+    expect(page.get_by_role("status").filter(has_text=f"Rolled back to revision {first}")).to_be_visible()
     expect(page.get_by_role("region", name="Revisions").get_by_role("link").first).to_contain_text("human:web")
     assert demo.json("get", "task/docs")["spec"]["goal"] == "update the examples"
     assert "task/long" in demo.states()
     assert demo.records()[-1]["rev"] > first
 
 
-def test_a_link_that_may_only_look_cannot_go_back(kept: Kept, page: Page) -> None:
+def test_a_read_only_link_cannot_roll_back(kept: Kept, page: Page) -> None:
     first = next(one["rev"] for one in kept.folder.records() if one["type"] == "plan.patched")
     page.goto(kept.links.read_at(f"/history/{first}"))
-    expect(page.get_by_text("This link may only look.")).to_be_visible()
+    expect(page.get_by_text("This link is read-only.")).to_be_visible()
     expect(page.get_by_role("button", name="Roll back to here")).to_have_count(0)

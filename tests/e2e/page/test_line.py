@@ -1,4 +1,4 @@
-"""The page and its connection: an owner that is killed, a gateway that is begun again, a log that is made anew."""
+"""The connection of the page: a killed owner, a restarted `plan serve`, and a replaced log."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.server.gateway.writers import deleted
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
 
 PLAN = "plan: demo\ngoal: two that wait\ntasks:\n  first: {run: sleep 600}\n  second: {run: 'true', needs: [first]}\n"
-PATIENCE_MS = 20_000  # The page asks who runs the plan every few seconds.
+PATIENCE_MS = 20_000  # The page polls for the owner every few seconds.
 TALK = """\
 plan: demo
 goal: talk
@@ -36,51 +36,51 @@ def is_live(page: Page) -> None:
 
 
 def kill_owner(folder: Folder) -> None:
-    """SIGKILL to whoever runs the plan."""
+    """Send SIGKILL to the owner."""
     (owner,) = (folder.path / ".plan").glob("*/owner")
     found = re.search(r'"pid":\s*(\d+)', owner.read_text())
     assert found is not None
     subprocess.run(["kill", "-9", found[1]], check=True)
 
 
-def make_anew(folder: Folder, text: str) -> None:
-    """The state of the plan is gone, and it is applied again as `text`: its log is another one."""
+def recreate(folder: Folder, text: str) -> None:
+    """Delete the state of the plan and apply `text`, which creates another log."""
     folder.run("down", "--force")
     deleted(folder.path / ".plan")
     folder.write("demo.plan.yaml", text)
     assert folder.run("apply", "--yes", "--detach", "demo.plan.yaml").code == 0
 
 
-def test_the_page_goes_on_when_the_owner_is_killed_and_replaced(running: Running, served: Serve, page: Page) -> None:
+def test_the_page_survives_a_killed_and_replaced_owner(running: Running, served: Serve, page: Page) -> None:
     folder = running(PLAN)
     page.goto(served(folder).url)
     expect(page.get_by_role("treeitem", name="second")).to_be_visible()
 
     kill_owner(folder)
     line = page.get_by_role("banner").get_by_role("status")
-    expect(line).to_contain_text("nobody runs it: plan apply demo.plan.yaml", timeout=PATIENCE_MS)
+    expect(line).to_contain_text("Resume: plan apply demo.plan.yaml", timeout=PATIENCE_MS)
     folder.write("demo.plan.yaml", PLAN + "  late: {run: 'true', needs: [first]}\n")
     assert folder.run("apply", "--yes", "--detach", "demo.plan.yaml").code == 0
 
     expect(page.get_by_role("treeitem", name="late")).to_be_visible()
     is_live(page)
-    expect(line).not_to_contain_text("nobody", timeout=PATIENCE_MS)
+    expect(line).not_to_contain_text("Resume", timeout=PATIENCE_MS)
 
 
-def test_a_state_that_is_removed_and_made_anew_is_shown_anew(running: Running, served: Serve, page: Page) -> None:
+def test_a_recreated_plan_replaces_the_shown_one(running: Running, served: Serve, page: Page) -> None:
     folder = running(PLAN)
     page.goto(served(folder).url)
     expect(page.get_by_role("treeitem", name="second")).to_be_visible()
 
-    make_anew(folder, OTHER)
+    recreate(folder, OTHER)
 
     expect(page.get_by_role("treeitem", name="third")).to_be_visible()
     expect(page.get_by_role("treeitem", name="second")).to_have_count(0)
     is_live(page)
 
 
-def test_the_conversation_of_another_log_takes_the_place_of_the_one_before(
-    running: Running, opened: Opened, faults: list[str], serving: Serving
+def test_the_conversation_of_a_recreated_log_replaces_the_old_one(
+    running: Running, opened: Opened, console_errors: list[str], serving: Serving
 ) -> None:
     folder = running(TALK % "first")
     for note in range(20):
@@ -91,18 +91,18 @@ def test_the_conversation_of_another_log_takes_the_place_of_the_one_before(
         expect(feed).to_contain_text("of the first log")
     kept = folder.path / ".plan" / "demo" / "links.json"
     words = kept.read_text()
-    make_anew(folder, TALK % "second")
+    recreate(folder, TALK % "second")
     kept.write_text(words)
     kept.chmod(0o600)
     with serving(folder, "--port", links.port):
         expect(feed).to_contain_text("of the second log")
         expect(feed).not_to_contain_text("of the first log")
         page.context.close()
-    faults[:] = [fault for fault in faults if "ERR_CONNECTION_REFUSED" not in fault]
+    console_errors[:] = [fault for fault in console_errors if "ERR_CONNECTION_REFUSED" not in fault]
 
 
-def test_the_page_comes_back_when_plan_serve_does(
-    running: Running, page: Page, faults: list[str], request: pytest.FixtureRequest
+def test_the_page_reconnects_when_plan_serve_restarts(
+    running: Running, page: Page, console_errors: list[str], request: pytest.FixtureRequest
 ) -> None:
     folder = running(PLAN)
     built = request.config.getoption("--page")
@@ -117,26 +117,26 @@ def test_the_page_comes_back_when_plan_serve_does(
             expect(page.get_by_role("main")).to_contain_text("locks" if name == "Locks" else "two that wait")
     expect(status).not_to_contain_text("live")
     pages.get_by_role("link", name="Locks").click()
-    expect(page.get_by_role("alert")).to_contain_text("the server does not answer")
+    expect(page.get_by_role("alert")).to_contain_text("The server does not answer")
 
-    assert folder.run("patch", "second", "notes=while nobody served it").code == 0
+    assert folder.run("patch", "second", "notes=while plan serve was down").code == 0
     port = url.partition("://")[2].partition("/")[0].rpartition(":")[2]
     with _serving(folder.path, port, *words) as again:
         assert again == url, "links stay good"
         is_live(page)
-        expect(page.get_by_text("Nobody holds a lock.")).to_be_visible()
+        expect(page.get_by_text("No locks are held.")).to_be_visible()
         expect(page.get_by_role("alert")).to_have_count(0)
         pages.get_by_role("link", name="Plan").click()
         page.get_by_role("treeitem", name="second").click()
-        expect(page.get_by_text("while nobody served it").first).to_be_visible()
+        expect(page.get_by_text("while plan serve was down").first).to_be_visible()
         page.close()
-    # That the connection failed meanwhile is what the browser says of it, and what this is about.
-    faults[:] = [fault for fault in faults if "ERR_CONNECTION_REFUSED" not in fault]
+    # The test provokes errors about the lost connection.
+    console_errors[:] = [fault for fault in console_errors if "ERR_CONNECTION_REFUSED" not in fault]
 
 
 @contextmanager
 def _serving(folder: Path, port: str, *words: str) -> Iterator[str]:
-    """The link of a `plan serve` on that port, until the block ends."""
+    """Run `plan serve` on that port until the block ends, and yield its link."""
     with command.start("serve", "--port", port, *words, cwd=folder, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         link = re.search(r"http\S+", process.stdout.readline())

@@ -1,4 +1,4 @@
-"""The link to an object leads to it whichever kind it is of, also to those that have no page of their own."""
+"""Links to objects of every kind, including kinds without their own page."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ OBJECTS = {
     "hook": ("agent/lead", "before calls"),
     "fork": ("task/apart", "task/apart"),
 }
-"""By kind: the owner of the object, and words of its description."""
+"""By kind: the owner of the object, and a part of its description."""
 
 
-def test_the_link_to_an_object_leads_to_what_describe_says_of_it(keep: Keep, page: Page) -> None:
+def test_the_link_to_an_object_shows_its_description(keep: Keep, page: Page) -> None:
     kept = keep("plan: demo\ntasks: {apart: {run: sleep 500}}\n", begin)
     page.goto(kept.links.at("/plan/task/lead"))
     for kind, (owner, said) in OBJECTS.items():
         address = ""
-        while not address:  # It comes as the agent works.
+        while not address:  # The agent creates it while it works.
             found = kept.folder.json("get", f"{kind}s")
             address = next((one["address"] for one in found if owner in str(one)), "")
         page.goto(kept.links.at(f"/plan/{address}"))
@@ -53,7 +53,7 @@ def test_the_link_to_an_object_leads_to_what_describe_says_of_it(keep: Keep, pag
 
 
 def begin(folder: Folder) -> None:
-    """Makes the folder a repository and applies the plan."""
+    """Make the folder a repository and apply the plan."""
     Home(folder.path).begin(all="text\n")
     folder.write("demo.plan.yaml", PLAN)
     applied = folder.run("apply", "--yes", "--detach", "demo.plan.yaml")

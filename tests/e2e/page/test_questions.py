@@ -1,7 +1,7 @@
-"""Questions before something happens: each is answered by whom it asks, however quickly the next one follows.
+"""Confirmation dialogs: each answer belongs to its own dialog, however quickly the next one opens.
 
-The browser tells a page only some time after a dialog closed that it did. A test that presses before that does so in a
-script, which the browser does not interrupt: what is pressed there comes first on any machine.
+The browser sends the `close` event some time after a dialog has closed. Tests that click before that event do so in one
+script, which the browser does not interrupt, so that the order is the same on every machine.
 """
 
 from __future__ import annotations
@@ -18,22 +18,21 @@ from tests.e2e.page.conftest import Keep
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
 
 TASKS = 6
-PLAN = "plan: demo\ngoal: something to be asked about\ntasks:\n" + "".join(
+PLAN = "plan: demo\ngoal: dialogs\ntasks:\n" + "".join(
     f"  long{number}: {{goal: takes its time, run: sleep 500}}\n" for number in range(TASKS)
 )
 
-# Leaves the question that is open by `leave`, presses `next` as soon as that is drawn, and waits until the browser
-# has told that the first dialog is closed.
+# Closes the open dialog with `leave`, clicks `next` after the render, and waits for the `close` event of the first.
 QUICKLY = """
 async ([leave, next]) => {
   const button = (name) => [...document.querySelectorAll("button")].find((one) => one.textContent === name);
   const first = document.querySelector("dialog");
-  const told = new Promise((resolve) => first.addEventListener("close", resolve));
+  const closed = new Promise((resolve) => first.addEventListener("close", resolve));
   if (leave === "Escape") first.requestClose();
   else button(leave).click();
   await Promise.resolve();
   (next === "the same" ? document.activeElement : button(next)).click();
-  await told;
+  await closed;
 }
 """
 
@@ -46,7 +45,7 @@ def tasks(keep: Keep) -> tuple[Kept, Iterator[str]]:
 
 @pytest.fixture
 def shown(tasks: tuple[Kept, Iterator[str]], page: Page) -> tuple[Folder, Page, str]:
-    """A task that can be paused and cancelled, the test's own, and the page that shows it."""
+    """A task for one test, and the page that shows it."""
     kept, unused = tasks
     task = next(unused)
     page.goto(kept.links.at(f"/plan/{task}"))
@@ -54,7 +53,7 @@ def shown(tasks: tuple[Kept, Iterator[str]], page: Page) -> tuple[Folder, Page, 
 
 
 @pytest.mark.parametrize("leave", ["Back", "Escape"])
-def test_a_question_that_follows_quickly_is_not_closed_with_the_one_before(
+def test_a_dialog_that_opens_quickly_is_not_closed_with_the_previous_one(
     shown: tuple[Folder, Page, str], leave: str
 ) -> None:
     folder, page, task = shown
@@ -70,9 +69,7 @@ def test_a_question_that_follows_quickly_is_not_closed_with_the_one_before(
 
 
 @pytest.mark.parametrize("leave", ["Back", "Escape"])
-def test_who_presses_the_button_that_has_the_focus_again_is_asked_again(
-    shown: tuple[Folder, Page, str], leave: str
-) -> None:
+def test_a_second_click_on_the_focused_button_opens_a_new_dialog(shown: tuple[Folder, Page, str], leave: str) -> None:
     _, page, task = shown
     pause = page.get_by_role("button", name="Pause")
     pause.focus()
@@ -87,7 +84,7 @@ def test_who_presses_the_button_that_has_the_focus_again_is_asked_again(
     expect(pause).to_be_focused()
 
 
-def test_escape_takes_away_the_question_and_leaves_what_it_is_about(shown: tuple[Folder, Page, str]) -> None:
+def test_escape_closes_the_dialog_and_keeps_the_details(shown: tuple[Folder, Page, str]) -> None:
     _, page, task = shown
     about = page.get_by_role("region", name=f"About {task}")
     pause = about.get_by_role("button", name="Pause")
@@ -101,7 +98,7 @@ def test_escape_takes_away_the_question_and_leaves_what_it_is_about(shown: tuple
     expect(about).to_have_count(0)
 
 
-def test_an_answer_that_comes_late_leaves_the_question_that_is_open_by_then(shown: tuple[Folder, Page, str]) -> None:
+def test_a_late_response_does_not_close_the_next_dialog(shown: tuple[Folder, Page, str]) -> None:
     folder, page, task = shown
     held: list[Route] = []
 

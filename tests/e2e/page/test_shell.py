@@ -1,4 +1,4 @@
-"""What stands around every page: the plan's name, the ways to the pages, and whether the log is being listened to."""
+"""The frame of every page: the plan's name, the navigation and the connection."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ def kept(keep: Keep) -> Kept:
     return keep(PLAN)
 
 
-def test_the_page_shows_the_plan_and_listens(kept: Kept, page: Page) -> None:
+def test_the_page_shows_the_plan_and_is_live(kept: Kept, page: Page) -> None:
     page.goto(kept.links.url)
 
     expect(page.get_by_role("banner")).to_contain_text("demo")
     expect(page.get_by_role("banner").get_by_role("status")).to_contain_text("live")
-    assert "token" not in page.url, "what somebody copies from the address bar opens nothing"
+    assert "token" not in page.url, "the address bar contains no token"
 
 
 @pytest.mark.smoke
-def test_every_page_is_reached_without_loading_anew_and_by_the_keyboard_alone(kept: Kept, page: Page) -> None:
+def test_every_page_opens_without_a_reload_and_with_the_keyboard(kept: Kept, page: Page) -> None:
     page.goto(kept.links.url)
     main = page.get_by_role("main")
     expect(main.get_by_role("tree")).to_be_visible()
     page.evaluate("() => { window.is_same = true; }")
 
     page.keyboard.press("Tab")
-    expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
+    expect(page.get_by_role("link", name="Skip to content")).to_be_focused()
     page.keyboard.press("Enter")
     expect(main).to_be_focused()
     for name in ("Agents", "Locks", "Containers", "Approvals", "History", "Benchmarks", "Edit", "Plan"):
@@ -56,60 +56,60 @@ def test_every_page_is_reached_without_loading_anew_and_by_the_keyboard_alone(ke
     assert page.evaluate("() => window.is_same") is True
 
 
-def test_a_link_without_a_good_token_says_how_to_get_one(kept: Kept, page: Page) -> None:
+def test_an_invalid_token_shows_how_to_get_a_valid_one(kept: Kept, page: Page) -> None:
     link = kept.links.url
     page.goto(link.replace("#token=", "#token=not-"))
 
     expect(page.get_by_role("alert")).to_contain_text("use the link that plan serve printed")
 
 
-def test_a_page_that_lost_its_gateway_says_so_and_goes_on_where_it_was(
-    running: Running, opened: Opened, faults: list[str], serving: Serving
+def test_the_page_reports_a_lost_server_and_recovers(
+    running: Running, opened: Opened, console_errors: list[str], serving: Serving
 ) -> None:
     folder = running(PLAN)
     with serving(folder) as served:
         page = opened(served.at("/plan/task/first"))
         line = page.get_by_role("banner").get_by_role("status")
         expect(line).to_have_text("live")
-    expect(line).to_have_text("connection lost, trying again")
+    expect(line).to_have_text("connection lost, reconnecting")
 
     assert folder.run("patch", "task/first", "goal=said meanwhile").code == 0
     with serving(folder, "--port", served.port):
         expect(line).to_have_text("live")
         expect(page.get_by_role("region", name="About task/first")).to_contain_text("said meanwhile")
         page.context.close()
-    assert all("WebSocket connection" in fault or "ERR_CONNECTION" in fault for fault in faults)
-    faults.clear()
+    assert all("WebSocket connection" in fault or "ERR_CONNECTION" in fault for fault in console_errors)
+    console_errors.clear()
 
 
-def test_a_link_that_dies_is_said_to_be_dead_with_what_to_do(running: Running, served: Serve, page: Page) -> None:
+def test_a_revoked_link_shows_what_to_do(running: Running, served: Serve, page: Page) -> None:
     folder = running(PLAN)
     page.goto(served(folder).url)
     line = page.get_by_role("banner").get_by_role("status")
     expect(line).to_have_text("live")
 
     served(folder, "--new-links")
-    expect(line).to_have_text("not connected")
-    expect(page.get_by_role("alert")).to_contain_text("this link is dead")
-    expect(page.get_by_role("alert")).to_contain_text("use the link that plan serve printed last")
+    expect(line).to_have_text("disconnected")
+    expect(page.get_by_role("alert")).to_contain_text("This link was revoked")
+    expect(page.get_by_role("alert")).to_contain_text("Open the link that plan serve printed last")
     expect(page.get_by_role("treeitem", name="second")).to_be_visible()
 
 
-def test_a_link_that_died_while_nobody_served_is_said_to_be_dead(
-    running: Running, opened: Opened, faults: list[str], serving: Serving
+def test_a_link_revoked_while_the_server_was_down_is_reported(
+    running: Running, opened: Opened, console_errors: list[str], serving: Serving
 ) -> None:
     folder = running(PLAN)
     with serving(folder) as served:
         page = opened(served.url)
         expect(page.get_by_role("banner").get_by_role("status")).to_have_text("live")
     with serving(folder, "--new-links", "--port", served.port):
-        expect(page.get_by_role("alert")).to_contain_text("this link is dead")
+        expect(page.get_by_role("alert")).to_contain_text("This link was revoked")
         page.context.close()
-    faults.clear()
+    console_errors.clear()
 
 
-def test_a_page_that_cannot_be_fetched_leaves_all_else(
-    running: Running, opened: Opened, faults: list[str], serving: Serving
+def test_a_page_that_cannot_load_leaves_the_others_working(
+    running: Running, opened: Opened, console_errors: list[str], serving: Serving
 ) -> None:
     folder = running(PLAN)
     with serving(folder) as served:
@@ -117,8 +117,8 @@ def test_a_page_that_cannot_be_fetched_leaves_all_else(
         pages = page.get_by_role("navigation", name="Pages")
         expect(page.get_by_role("treeitem", name="second")).to_be_visible()
     pages.get_by_role("link", name="Locks").click()
-    expect(page.get_by_role("button", name="Load the page anew")).to_be_visible()
-    expect(page.get_by_role("alert")).to_contain_text("this page cannot be shown")
+    expect(page.get_by_role("button", name="Reload the page")).to_be_visible()
+    expect(page.get_by_role("alert")).to_contain_text("Cannot show this page")
     pages.get_by_role("link", name="Plan").click()
     expect(page.get_by_role("treeitem", name="second")).to_be_visible()
 
@@ -126,24 +126,24 @@ def test_a_page_that_cannot_be_fetched_leaves_all_else(
         expect(page.get_by_role("banner").get_by_role("status")).to_have_text("live")
         expect(page.get_by_role("treeitem", name="second")).to_be_visible()
         page.context.close()
-    faults.clear()  # That nothing could be fetched meanwhile is what this is about.
+    console_errors.clear()  # The test provokes failed requests.
 
 
-def test_a_page_that_cannot_be_fetched_is_tried_anew_once_unasked_and_then_on_wish(
-    kept: Kept, page: Page, faults: list[str]
+def test_a_page_that_cannot_load_reloads_once_and_then_on_request(
+    kept: Kept, page: Page, console_errors: list[str]
 ) -> None:
     page.goto(kept.links.url)
     expect(page.get_by_role("treeitem", name="second")).to_be_visible()
     page.route("**/LocksPage-*.js", lambda route: route.abort())
-    again = page.get_by_role("button", name="Load the page anew")
-    with page.expect_event("load"):  # Once it loads itself, as the server answers.
+    again = page.get_by_role("button", name="Reload the page")
+    with page.expect_event("load"):  # It reloads once automatically, because the server answers.
         page.get_by_role("navigation", name="Pages").get_by_role("link", name="Locks").click()
     expect(again).to_be_visible()
 
     page.unroute("**/LocksPage-*.js")
     again.click()
     expect(page.get_by_role("heading", name="Locks", exact=True)).to_be_visible()
-    faults.clear()
+    console_errors.clear()
 
 
 LOOKS = "**/assets/index-*.css"
@@ -151,8 +151,8 @@ HEAD = "() => [...document.head.children].map((one) => one.outerHTML)"
 
 
 @pytest.mark.parametrize("how", ["no answer", "not found"])
-def test_a_stylesheet_that_was_lost_on_its_way_is_fetched_again_in_its_place(
-    kept: Kept, page: Page, faults: list[str], how: str
+def test_a_stylesheet_that_failed_to_load_is_fetched_again(
+    kept: Kept, page: Page, console_errors: list[str], how: str
 ) -> None:
     lost: list[str] = []
 
@@ -174,8 +174,8 @@ def test_a_stylesheet_that_was_lost_on_its_way_is_fetched_again_in_its_place(
     expect(page.get_by_role("banner")).to_have_css("display", "flex")
     assert page.evaluate(HEAD) == head
     assert len(lost) == 2
-    assert len(faults) >= 2 and all(lost[0] in fault for fault in faults), faults
-    faults.clear()
+    assert len(console_errors) >= 2 and all(lost[0] in fault for fault in console_errors), console_errors
+    console_errors.clear()
 
 
 COUNT_LOST = """
@@ -184,8 +184,8 @@ addEventListener("error", (event) => { if (event.target.rel === "stylesheet") wi
 """
 
 
-def test_a_stylesheet_that_cannot_be_had_is_asked_for_seven_times_in_all_and_the_page_works_without(
-    kept: Kept, page: Page, faults: list[str]
+def test_a_missing_stylesheet_is_requested_seven_times_and_the_page_works(
+    kept: Kept, page: Page, console_errors: list[str]
 ) -> None:
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url) if "/assets/index-" in request.url else None)
@@ -197,6 +197,6 @@ def test_a_stylesheet_that_cannot_be_had_is_asked_for_seven_times_in_all_and_the
         page.wait_for_function("(count) => window.lost >= count", arg=count)
         page.clock.fast_forward(3600_000)
     expect(page.get_by_role("treeitem", name="second")).to_be_visible()
-    page.evaluate("() => fetch(location.href).then((answer) => answer.text())")  # An eighth would be asked for by now.
+    page.evaluate("() => fetch(location.href).then((answer) => answer.text())")  # Time for an eighth request.
     assert len([one for one in asked if one.endswith(".css")]) == 7
-    faults.clear()  # That it could not be had is what this is about.
+    console_errors.clear()  # The test provokes failed requests.

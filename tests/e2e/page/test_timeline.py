@@ -1,4 +1,4 @@
-"""The timeline of a long log: a hand that drags through it, and the pages that are always live."""
+"""The timeline of a long log: dragging the slider, and pages that are always live."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LONG = 6_000
 
 @pytest.fixture(scope="module")
 def long(keep: Keep) -> Served:
-    """The links of a plan with a log of some thousand records that no owner runs."""
+    """The links of a plan that has several thousand records and no owner."""
     return keep(PLAN, grow).links
 
 
@@ -31,7 +31,7 @@ def grow(folder: Folder) -> None:
         assert writer.write(LONG) > LONG
 
 
-def test_a_hand_that_drags_through_a_long_log_has_only_what_it_stops_at_read(long: Served, page: Page) -> None:
+def test_dragging_the_slider_loads_only_the_revision_where_it_stops(long: Served, page: Page) -> None:
     page.goto(long.url)
     slider = page.get_by_role("slider", name="Revision")
     expect(page.get_by_role("treeitem", name="first")).to_be_visible()
@@ -61,13 +61,13 @@ def test_a_hand_that_drags_through_a_long_log_has_only_what_it_stops_at_read(lon
     expect(slider).to_have_value(stopped)
 
 
-def test_a_page_that_tells_of_now_leads_back_to_the_present(long: Served, page: Page) -> None:
+def test_opening_a_live_page_leaves_the_past(long: Served, page: Page) -> None:
     page.goto(long.url)
     browsing.look_back(page, 3)
     past = page.get_by_text("The plan as of revision")
     expect(past).to_be_visible()
     page.get_by_role("link", name="Locks").click()
-    expect(page.get_by_text("This is the past: nothing can be changed from here.")).to_be_visible()
+    expect(page.get_by_text("This is a past revision, so it is read-only.")).to_be_visible()
 
     page.get_by_role("link", name="History").click()
     expect(page.get_by_role("heading", name="History")).to_be_visible()

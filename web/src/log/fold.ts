@@ -1,11 +1,11 @@
-// The generic fold of records into objects: the same rules as schemas/planloop/schemas/log/record.py, held to them by a shared test.
+// Applies log records to objects, with the rules of schemas/planloop/schemas/log/record.py; a shared test compares both.
 //
-// Objects are values: a write makes a new one, so whoever holds an old one sees what it was.
+// Objects are immutable: a change makes a new one, so a reference to an old object keeps its content.
 
 import { applyOps, merge } from "./patching";
 import type { Change, JsonObject, LogRecord, Resource } from "./record";
 
-/** Applies `record` to `objects`; returns the addresses that changed. A change that names an old uid is dropped. */
+/** Applies `record` to `objects`; returns the addresses that changed. Ignores changes to a uid that no longer exists. */
 export function fold(objects: Map<string, Resource>, record: LogRecord): Set<string> {
   const touched = new Set<string>();
   for (const change of record.changes) {
@@ -52,7 +52,7 @@ function addressOf(change: Exclude<Change, { put: string } | { patch: string }>)
   return "drop" in change ? change.drop : change.move;
 }
 
-/** The object with that uid: where the change says, or where it moved meanwhile. */
+/** Returns the object with that uid, at `address` or where it was moved to. */
 function found(objects: Map<string, Resource>, address: string, uid: string): Resource | undefined {
   const old = objects.get(address);
   if (old?.uid === uid) return old;

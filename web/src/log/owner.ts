@@ -1,4 +1,4 @@
-// Whether anybody runs the plan. An owner that is killed writes nothing, so it is asked for, not heard of.
+// Whether an owner runs the plan. A killed owner writes no record, so the page polls the server for it.
 
 import { computed, signal } from "@preact/signals";
 import { get } from "../api";
@@ -15,15 +15,15 @@ interface Status {
 const status = signal<Status | null>(null);
 const root = plan.object("task/.");
 
-/** The command that goes on with a plan that nobody runs and that is not over; empty when there is nothing to say. */
-export const goesOn = computed(() => {
+/** The command that resumes an unfinished plan that has no owner; empty if it has one or is finished. */
+export const resumeCommand = computed(() => {
   const found = status.value;
   const state = String(root.value?.status.state ?? "");
   if (found === null || found.pid !== null || ENDED.includes(state)) return "";
   return `plan apply ${found.file?.split("/").pop() ?? "FILE"}`;
 });
 
-/** Asks now and from then on, while the page is looked at. What goes wrong with it the line to the log tells. */
+/** Polls the owner's status while the page is visible. Ignores errors: the connection to the log shows them. */
 export function watchOwner(): void {
   const ask = (): void => {
     if (!document.hidden) get<Status>("status").then((found) => (status.value = found), () => undefined);

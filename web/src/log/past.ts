@@ -1,6 +1,5 @@
-// Any revision of the plan, folded here: the objects as they were at the last whole thousand, which the server says,
-// and the records since then. So a step back costs a fold of at most a thousand records, and no request once they are
-// here.
+// Any past revision of the plan: the server's snapshot at the last multiple of 1,000, plus the records since then. So a
+// step back folds at most 1,000 records, and needs no request if they are loaded.
 
 import { get } from "../api";
 import { fold } from "./fold";
@@ -15,23 +14,23 @@ export interface Moment {
   /** When that revision was written, in seconds since 1970. */
   at: number;
   objects: ReadonlyMap<string, Resource>;
-  /** What the log says before and up to that revision, as far as it was needed. */
+  /** The loaded records up to that revision. */
   records: readonly LogRecord[];
 }
 
-/** The revisions over `start`, up to a thousand of them, and how it was at `start`. */
+/** Up to 1,000 revisions after `start`, and the objects at `start`. */
 interface Stretch {
   start: number;
   objects: ReadonlyMap<string, Resource>;
   records: LogRecord[];
-  /** What is being read of it, or was last. */
+  /** The current or last read of its records. */
   reading: Promise<void>;
 }
 
 export class Past {
   private readonly stretches = new Map<number, Promise<Stretch>>();
 
-  /** The plan as of `rev`, which the log has. Throws Refused. */
+  /** Returns the plan as of `rev`, a revision of the log. Throws Refused. */
   async at(rev: number): Promise<Moment> {
     const start = Math.floor((rev - 1) / STRETCH) * STRETCH;
     const stretch = await this.stretch(start);
@@ -42,7 +41,7 @@ export class Past {
     return { rev, at: records.at(-1)?.at ?? 0, objects, records };
   }
 
-  /** The log is another one. */
+  /** Drops everything, because the log was replaced. */
   forget(): void {
     this.stretches.clear();
   }
@@ -50,7 +49,7 @@ export class Past {
   private stretch(start: number): Promise<Stretch> {
     let known = this.stretches.get(start);
     if (known === undefined) {
-      known = taken(start);
+      known = fetchStretch(start);
       known.catch(() => this.stretches.delete(start));
     }
     this.stretches.delete(start);
@@ -61,7 +60,7 @@ export class Past {
   }
 }
 
-async function taken(start: number): Promise<Stretch> {
+async function fetchStretch(start: number): Promise<Stretch> {
   if (start === 0) return { start, objects: new Map(), records: [], reading: Promise.resolve() };
   const answer = await snapshot(start);
   return { start, objects: new Map(answer.objects.map((one) => [one.address, one])), records: [], reading: Promise.resolve() };
@@ -69,12 +68,12 @@ async function taken(start: number): Promise<Stretch> {
 
 export interface Snapshot {
   rev: number;
-  /** Which log the revision is of. */
+  /** The id of the log that the revision belongs to. */
   log: string;
   objects: Resource[];
 }
 
-/** Everything that the plan has, as of now or of `at`; in as many pages as it takes. */
+/** Returns all objects of the plan, as of now or of `at`; reads as many pages as needed. */
 export async function snapshot(at?: number): Promise<Snapshot> {
   let page = await get<Snapshot & { next: string | null }>("objects", at === undefined ? {} : { at });
   const { rev, log } = page;
@@ -86,7 +85,7 @@ export async function snapshot(at?: number): Promise<Snapshot> {
   return { rev, log, objects };
 }
 
-/** Reads on until the stretch has `rev`; of several who drag through it each waits for what the one before reads. */
+/** Loads records until the stretch has `rev`. Concurrent calls run one after the other. */
 function reach(stretch: Stretch, rev: number): Promise<void> {
   stretch.reading = stretch.reading.catch(() => undefined).then(() => readOn(stretch, rev));
   return stretch.reading;

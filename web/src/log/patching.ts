@@ -1,8 +1,8 @@
-// RFC 6902 operations and RFC 7386 merges over values that are never changed in place.
+// RFC 6902 operations and RFC 7386 merges over immutable values.
 
 import type { Json, JsonObject, Op } from "./record";
 
-/** `document` after `ops`. Throws for an operation that does not fit, which a record of the log never holds. */
+/** Returns `document` after `ops`. Throws Error for a path that does not exist; records of a log contain none. */
 export function applyOps(document: Json, ops: readonly Op[]): Json {
   return ops.reduce(applyOp, document);
 }
@@ -27,23 +27,23 @@ function applyOp(document: Json, op: Op): Json {
   }
 }
 
-/** `target` with `patch` laid over it: null takes a member away, maps are merged, all else replaces. */
+/** Returns `target` merged with `patch`: null removes a member, maps are merged, other values replace. */
 export function merge(target: Json, patch: Json): Json {
   if (!isMap(patch)) return patch;
   const old: JsonObject = isMap(target) ? target : {};
-  const laid: [string, Json][] = [];
-  const gone: string[] = [];
+  const set: [string, Json][] = [];
+  const removed: string[] = [];
   for (const [name, value] of Object.entries(patch)) {
-    if (value === null) gone.push(name);
-    else laid.push([name, merge(Object.hasOwn(old, name) ? (old[name] ?? null) : null, value)]);
+    if (value === null) removed.push(name);
+    else set.push([name, merge(Object.hasOwn(old, name) ? (old[name] ?? null) : null, value)]);
   }
-  // Never by assignment: a member may be called `__proto__`.
-  const merged: JsonObject = { ...old, ...Object.fromEntries(laid) };
-  for (const name of gone) delete merged[name];
+  // Not by assignment: a member may be called `__proto__`.
+  const merged: JsonObject = { ...old, ...Object.fromEntries(set) };
+  for (const name of removed) delete merged[name];
   return merged;
 }
 
-/** The members that a JSON pointer names. */
+/** Returns the parts of a JSON pointer. */
 export function parts(pointer: string): string[] {
   if (pointer === "") return [];
   return pointer
@@ -52,7 +52,7 @@ export function parts(pointer: string): string[] {
     .map((part) => part.replaceAll("~1", "/").replaceAll("~0", "~"));
 }
 
-/** What stands at `path`; undefined where nothing does. */
+/** Returns the value at `path`; undefined if there is none. */
 export function lookUp(document: Json, path: readonly string[]): Json | undefined {
   let value: Json | undefined = document;
   for (const part of path) {
@@ -65,7 +65,7 @@ export function lookUp(document: Json, path: readonly string[]): Json | undefine
 
 function read(document: Json, path: readonly string[]): Json {
   const value = lookUp(document, path);
-  if (value === undefined) throw new Error(`nothing is at /${path.join("/")}`);
+  if (value === undefined) throw new Error(`no value at /${path.join("/")}`);
   return value;
 }
 
@@ -79,7 +79,7 @@ function write(document: Json, path: readonly string[], value: Json, isNew: bool
     else copy[at] = write(copy[at] ?? null, rest, value, isNew);
     return copy;
   }
-  if (!isMap(document)) throw new Error(`nothing is at /${path.join("/")}`);
+  if (!isMap(document)) throw new Error(`no value at /${path.join("/")}`);
   return { ...document, [head]: write(document[head] ?? null, rest, value, isNew) };
 }
 
@@ -91,9 +91,9 @@ function remove(document: Json, path: readonly string[]): Json {
     if (rest.length === 0) return document.filter((_, index) => index !== at);
     return document.map((item, index) => (index === at ? remove(item, rest) : item));
   }
-  if (!isMap(document)) throw new Error(`nothing is at /${path.join("/")}`);
+  if (!isMap(document)) throw new Error(`no value at /${path.join("/")}`);
   if (rest.length > 0) return { ...document, [head]: remove(document[head] ?? null, rest) };
-  const { [head]: _gone, ...left } = document;
+  const { [head]: _removed, ...left } = document;
   return left;
 }
 

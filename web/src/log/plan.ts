@@ -1,8 +1,8 @@
-// The plan as this page knows it: nothing but a fold of the log, from a snapshot at one revision on.
+// The plan in the browser: a snapshot at one revision, plus the log records since then.
 //
-// Readers take part by signals: `object(address)` for one, `kind(name)` for all of a kind, `rev` for everything. While
-// one looks at the past they all say how it was then, and the live fold goes on behind. What comes in a burst is folded
-// together, so that a thousand events a second wake each reader twenty times.
+// Components read signals: `object(address)` for one object, `kind(name)` for all of a kind, `rev` for everything. While
+// a past revision is shown, all of them have its values, and new records are still applied in the background. Records
+// are applied in batches, so that 1,000 records a second update each component 20 times.
 
 import { batch, computed, type ReadonlySignal, type Signal, signal } from "@preact/signals";
 import { get } from "../api";
@@ -13,26 +13,26 @@ import type { LogRecord, Resource } from "./record";
 import { follow, type Line } from "./tail";
 
 export const RECENT_MAX = 2_000;
-const REMEMBERED = 300; // Records from before the page was opened.
+const EARLIER = 300; // Records from before the page was opened.
 const PACE_MS = 50;
 
 type Objects = Map<string, Resource>;
 
 export class Plan {
-  /** The newest revision that is folded. */
+  /** The newest revision that was applied. */
   readonly head: Signal<number> = signal(0);
-  /** Which log `head` is a revision of. */
+  /** The id of the log that `head` belongs to. */
   readonly log: Signal<string> = signal("");
-  /** The revision that is looked at instead of the newest; null while the page is live. */
+  /** The past revision that is shown; null while the page is live. */
   readonly past: ReadonlySignal<number | null>;
-  /** When the revision that is looked at was written, in seconds since 1970; null while the page is live. */
+  /** When that revision was written, in seconds since 1970; null while the page is live. */
   readonly pastAt: ReadonlySignal<number | null>;
-  /** The revision that everything here is of. */
+  /** The revision that is shown. */
   readonly rev: ReadonlySignal<number>;
   readonly line: Signal<Line> = signal("connecting");
-  /** Rises when the server is there again after an outage: what is read beside the fold is then read anew. */
+  /** Counts reconnections: data that does not come from the log is read again after each. */
   readonly returns: Signal<number> = signal(0);
-  /** The newest records up to `rev`, for pages that show what happens; older ones are read from the server. */
+  /** The newest records up to `rev`; older ones are read from the server. */
   readonly recent: ReadonlySignal<readonly LogRecord[]>;
 
   private readonly live: Objects = new Map();
@@ -42,11 +42,11 @@ export class Plan {
   private readonly one = new Map<string, Signal<Resource | undefined>>();
   private readonly kinds = new Map<string, Signal<ReadonlyMap<string, Resource>>>();
   private waiting: LogRecord[] = [];
-  /** Whether the connection was not lost since it was last live; what is read at the start is fresh. */
+  /** Whether the connection has not been lost since it was last live. True at the start: the first read is fresh. */
   private isBack = true;
   private foldedAt = 0;
   private timer: ReturnType<typeof setTimeout> | undefined;
-  /** The revision that was asked for last; null for the newest. */
+  /** The revision that was requested last; null for the newest. */
   private wanted: number | null = null;
 
   constructor() {
@@ -56,7 +56,7 @@ export class Plan {
     this.recent = computed(() => this.moment.value?.records ?? this.liveRecent.value);
   }
 
-  /** Takes the snapshot; `listen` goes on from there. */
+  /** Loads the snapshot; `listen` continues from there. */
   async load(): Promise<void> {
     const answer = await snapshot();
     batch(() => {
@@ -75,13 +75,13 @@ export class Plan {
       if (this.moment.value === null) this.wake(touched);
       this.head.value = answer.rev;
     });
-    void this.remember(answer.rev);
+    void this.loadEarlier(answer.rev);
   }
 
-  /** Reads what happened last before `rev`. Without it the page is whole, so a failure is passed over. */
-  private async remember(rev: number): Promise<void> {
-    const after = Math.max(0, rev - REMEMBERED);
-    const answer = await get<{ records: LogRecord[] }>("log", { after, limit: REMEMBERED }).catch(() => ({ records: [] }));
+  /** Loads the last records before `rev`. The page works without them, so a failure is ignored. */
+  private async loadEarlier(rev: number): Promise<void> {
+    const after = Math.max(0, rev - EARLIER);
+    const answer = await get<{ records: LogRecord[] }>("log", { after, limit: EARLIER }).catch(() => ({ records: [] }));
     const before = answer.records.filter((record) => record.rev <= rev);
     this.liveRecent.value = [...before, ...this.liveRecent.value.filter((record) => record.rev > rev)];
   }
@@ -91,13 +91,13 @@ export class Plan {
     return follow({
       rev: () => this.waiting.at(-1)?.rev ?? this.head.value,
       log: () => this.log.peek(),
-      anew: () => this.load(),
-      line: (state) => this.heard(state),
+      reload: () => this.load(),
+      line: (state) => this.setLine(state),
       records: (found) => this.take(found),
     });
   }
 
-  private heard(state: Line): void {
+  private setLine(state: Line): void {
     if (state === "lost") this.isBack = false;
     batch(() => {
       this.line.value = state;
@@ -107,7 +107,7 @@ export class Plan {
     });
   }
 
-  /** The object at `address`, undefined while there is none. */
+  /** The object at `address`; undefined while there is none. */
   object(address: string): ReadonlySignal<Resource | undefined> {
     let known = this.one.get(address);
     if (known === undefined) {
@@ -128,8 +128,8 @@ export class Plan {
   }
 
   /**
-   * Shows the plan as of `rev`, or live again with null. Of several that are asked for at once the last one counts: what
-   * a hand passes while a stretch of the past is read is not read.
+   * Shows the plan as of `rev`; null shows the newest. Only the last of several requests counts: revisions that the
+   * slider passes during a read are skipped.
    */
   async look(rev: number | null): Promise<void> {
     this.wanted = rev === null || rev >= this.head.peek() ? null : rev;
@@ -196,16 +196,16 @@ export class Plan {
     }
     for (const [kind, addresses] of kinds) {
       const all = this.kinds.get(kind);
-      if (all !== undefined) all.value = this.renewed(kind, all.peek(), addresses);
+      if (all !== undefined) all.value = this.updated(kind, all.peek(), addresses);
     }
   }
 
-  /** The map of a kind after those at `addresses` changed; it is sorted anew only when some came or went. */
-  private renewed(kind: string, old: ReadonlyMap<string, Resource>, addresses: string[]): ReadonlyMap<string, Resource> {
+  /** Returns the map of a kind after a change at `addresses`; sorts it only if objects were added or removed. */
+  private updated(kind: string, old: ReadonlyMap<string, Resource>, addresses: string[]): ReadonlyMap<string, Resource> {
     if (!addresses.every((address) => old.has(address) && this.shown.has(address))) return this.ofKind(kind);
-    const made = new Map(old);
-    for (const address of addresses) made.set(address, this.shown.get(address) as Resource);
-    return made;
+    const changed = new Map(old);
+    for (const address of addresses) changed.set(address, this.shown.get(address) as Resource);
+    return changed;
   }
 
   private ofKind(name: string): ReadonlyMap<string, Resource> {

@@ -1,4 +1,4 @@
-// What crosses the wire: records of the log and the objects that they make. The same forms as `plan events -o json`.
+// Types of the API: log records and the objects that they change, as `plan events -o json` prints them.
 
 export type Json = null | boolean | number | string | Json[] | { [name: string]: Json };
 export type JsonObject = { [name: string]: Json };
@@ -50,7 +50,7 @@ export interface LogRecord extends Entry {
   also?: Entry[];
 }
 
-/** Everything that a record says, in order. */
+/** Returns all steps of a record, in order. */
 export function entries(record: LogRecord): Entry[] {
   return [record, ...(record.also ?? [])];
 }

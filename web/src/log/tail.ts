@@ -1,31 +1,31 @@
-// Listens to the log: every record once, in order, through as many broken connections as there are.
+// Follows the log over a websocket: delivers every record once and in order, and reconnects after a lost connection.
 
-import { isLinkDead, tailAddress } from "../api";
+import { isLinkRevoked, tailAddress } from "../api";
 import { token } from "../session";
 import type { LogRecord } from "./record";
 
 const FIRST_WAIT_MS = 100;
 const LONGEST_WAIT_MS = 5_000;
-/** The server's word that the log is not the one we know: it was deleted, restored or made anew. */
-const ANEW = 4409;
+/** Close code: the log was deleted, restored or recreated. */
+const OTHER_LOG = 4409;
 
-/** The server's word that it takes the token no more. */
-const DEAD = 1008;
+/** Close code: the server no longer accepts the token. */
+const REVOKED = 1008;
 
-export type Line = "connecting" | "live" | "lost" | "dead";
+export type Line = "connecting" | "live" | "lost" | "revoked";
 
 export interface Listener {
-  /** The revision that is known so far. */
+  /** The newest revision that was received. */
   rev(): number;
-  /** Which log that revision is of. */
+  /** The id of the log that the revision belongs to. */
   log(): string;
-  /** Takes the plan as it is now, in place of all that is known. */
-  anew(): Promise<void>;
+  /** Loads the plan as it is now and drops everything else. */
+  reload(): Promise<void>;
   records(found: LogRecord[]): void;
   line(state: Line): void;
 }
 
-/** Listens until the returned function is called. */
+/** Follows the log until the returned function is called. */
 export function follow(listener: Listener): () => void {
   let isOver = false;
   let waitMs = FIRST_WAIT_MS;
@@ -44,36 +44,36 @@ export function follow(listener: Listener): () => void {
     };
     own.onmessage = (event: MessageEvent<string>) => {
       const frame = JSON.parse(event.data) as { records: LogRecord[] };
-      // What a connection says twice after it was made anew is passed over.
+      // After a reconnection the server may send records again: skip those.
       listener.records(frame.records.filter((record) => record.rev > listener.rev()));
     };
     own.onclose = (event: CloseEvent) => {
       if (isOver || socket !== own) return;
-      if (event.code === DEAD) {
-        listener.line("dead");
+      if (event.code === REVOKED) {
+        listener.line("revoked");
         return;
       }
       listener.line("lost");
-      // Why a connection is refused no browser tells: a link may have died while plan serve was not there.
-      wait(event.code === ANEW ? begin : wasOpen ? connect : ask);
+      // Browsers do not say why a connection was refused: the link may have been revoked while plan serve was down.
+      wait(event.code === OTHER_LOG ? load : wasOpen ? connect : checkLink);
     };
   };
 
-  const ask = (): void => {
-    void isLinkDead().then((isDead) => {
+  const checkLink = (): void => {
+    void isLinkRevoked().then((isRevoked) => {
       if (isOver) return;
-      if (isDead) listener.line("dead");
+      if (isRevoked) listener.line("revoked");
       else connect();
     });
   };
 
-  const begin = (): void => {
-    listener.anew().then(
+  const load = (): void => {
+    listener.reload().then(
       () => {
         if (!isOver) connect();
       },
       () => {
-        if (!isOver) wait(begin);
+        if (!isOver) wait(load);
       },
     );
   };

@@ -3,7 +3,7 @@ import { linkTo } from "../routes";
 import { stateOf } from "../words/objects";
 import { Status } from "./Status";
 
-/** A link to an object, with the state that it is in. What there is not any more is its name alone. */
+/** A link to an object, optionally with its state. Plain text if the object does not exist. */
 export function Address({ address, state = false }: { address: string; state?: boolean }) {
   const item = plan.object(address).value;
   if (item === undefined) return <span class="mono">{address}</span>;

@@ -1,7 +1,7 @@
 import { now } from "../clock";
 import { duration } from "../words/amounts";
 
-/** How long ago `at` (seconds since 1970) was, counting on by itself: `38 s ago`. The whole date is on hover. */
+/** The time since `at` (seconds since 1970), updated every second: `38 s ago`. Its tooltip has the date. */
 export function Ago({ at, plain = false }: { at: number; plain?: boolean }) {
   const whole = new Date(at * 1000);
   const seconds = Math.max(0, Math.floor(now.value - at));
@@ -13,7 +13,7 @@ export function Ago({ at, plain = false }: { at: number; plain?: boolean }) {
   );
 }
 
-/** How long it took, or takes: from `from` until `until`, or until now. */
+/** The time from `from` until `until`, or until now. */
 export function Took({ from, until }: { from: number; until?: number | undefined }) {
   const seconds = (until ?? now.value) - from;
   return <span class="number">{duration(until === undefined ? Math.max(0, Math.round(seconds)) : seconds).replace(".0 s", " s")}</span>;

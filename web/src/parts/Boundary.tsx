@@ -3,27 +3,27 @@ import { Refused } from "../api";
 import { Problem } from "./Problem";
 
 interface Props {
-  /** Tries again what failed. */
+  /** Loads the failed part again. */
   again: () => void;
   children: ComponentChildren;
 }
 
-/** Shows what went wrong within in its place, so that all around it stays as it is. */
+/** Shows an error of its children in their place, so that the rest of the page stays. */
 export class Boundary extends Component<Props, { error: unknown }> {
   override state = { error: undefined as unknown };
 
   override componentDidCatch(error: unknown): void {
     this.setState({ error });
-    reportError(error); // For the console, as if nobody had caught it.
+    reportError(error); // Also print it on the console.
   }
 
   override render({ again, children }: Props) {
     if (this.state.error === undefined) return children;
     return (
       <>
-        <Problem error={new Refused(0, `this page cannot be shown: ${String(this.state.error)}`, "is plan serve still running?")} />
+        <Problem error={new Refused(0, `Cannot show this page: ${String(this.state.error)}`, "Check that `plan serve` is still running, then reload the page.")} />
         <button type="button" onClick={again}>
-          Load the page anew
+          Reload the page
         </button>
       </>
     );

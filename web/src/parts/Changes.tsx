@@ -1,4 +1,4 @@
-// What an edit does: to each object, as `plan diff` says it, and to each field, with its value on both sides.
+// The effect of an edit: on each object, as `plan diff` prints it, and on each field, with its value before and after.
 
 import type { components } from "../api-types";
 import { hunks, lineDiff } from "../words/lines";
@@ -7,21 +7,21 @@ import "./changes.css";
 export type Doing = components["schemas"]["Doing"];
 export type FieldChange = components["schemas"]["FieldChange"];
 
-const WORDS: Record<string, string> = { "+": "added", "-": "removed", "~": "changed", ">": "moved" };
+const SIGN_WORDS: Record<string, string> = { "+": "added", "-": "removed", "~": "changed", ">": "moved" };
 const CONTEXT = 2;
 
-/** Deletions first, each object with what is done to it and why; of many, how many more there are, and the sum of all. */
+/** A table of objects with their actions, deletions first. `left` more are not shown; `summary` counts all of them. */
 export function Does({ does, left = 0, summary = "" }: { does: readonly Doing[]; left?: number; summary?: string }) {
   if (does.length === 0) return null;
   return (
     <>
       <table class="does">
-        <caption class="unseen">What it does to each object</caption>
+        <caption class="unseen">Effect on each object</caption>
         <thead class="unseen">
           <tr>
             <th scope="col">Object</th>
             <th scope="col">Action</th>
-            <th scope="col">Words</th>
+            <th scope="col">Details</th>
           </tr>
         </thead>
         <tbody>
@@ -42,7 +42,7 @@ export function Does({ does, left = 0, summary = "" }: { does: readonly Doing[];
   );
 }
 
-/** Each field with what it was and what it is, or would be; of many, how many more there are and which command `whole` has them. */
+/** A list of fields with their values before and after. The command `whole` prints the `left` that are not shown. */
 export function Fields({ fields, left, whole }: { fields: readonly FieldChange[]; left: number; whole: string }) {
   if (fields.length === 0) return null;
   return (
@@ -61,7 +61,7 @@ export function Fields({ fields, left, whole }: { fields: readonly FieldChange[]
       </dl>
       {left > 0 && (
         <p class="quiet">
-          and {left} more: {whole} has them
+          and {left} more: <code>{whole}</code>
         </p>
       )}
     </>
@@ -92,9 +92,9 @@ function Sides({ before, after }: { before: string | null; after: string | null 
 
 function Sign({ sign }: { sign: string }) {
   return (
-    <span class="sign" data-sign={sign} title={WORDS[sign]}>
+    <span class="sign" data-sign={sign} title={SIGN_WORDS[sign]}>
       <span aria-hidden="true">{sign}</span>
-      <span class="unseen">{WORDS[sign] ?? ""}</span>
+      <span class="unseen">{SIGN_WORDS[sign] ?? ""}</span>
     </span>
   );
 }

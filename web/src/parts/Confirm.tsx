@@ -6,19 +6,19 @@ import { Problem } from "./Problem";
 interface Props {
   /** The question, such as `Cancel task/backend?`. */
   title: string;
-  /** What the button says that does it: a verb, never `OK`. */
+  /** The label of the button that confirms: a verb, never `OK`. */
   action: string;
-  /** Whether something is lost by it. */
+  /** Whether the action loses something. */
   grave?: boolean;
-  /** What would happen, and whatever is to be filled in. */
+  /** The effect of the action, and its input fields. */
   children?: ComponentChildren;
-  /** Does it; a refusal is shown and the question stays. */
+  /** Performs the action. If it throws, the dialog shows the error and stays open. */
   onConfirm: () => Promise<unknown>;
-  /** The question is to go: it was answered either way. Told once, and not after it is gone. */
+  /** Called once when the dialog is to be removed. Not called after it was removed. */
   onClose: () => void;
 }
 
-/** A question before something happens. Escape says no, Enter in a field yes; the focus goes back where it was. */
+/** A dialog that asks before an action. Escape cancels, Enter in a field confirms; the focus then returns. */
 export function Confirm({ title, action, grave = false, children, onConfirm, onClose }: Props) {
   const dialog = useRef<HTMLDialogElement>(null);
   const [error, setError] = useState<Refused | null>(null);
@@ -29,15 +29,15 @@ export function Confirm({ title, action, grave = false, children, onConfirm, onC
     isOver.current = true;
     onClose();
   };
-  // Before anybody can press anything else, so that no other question comes meanwhile.
+  // In a layout effect, before the user can press another button and open a second dialog.
   useLayoutEffect(() => {
     const before = document.activeElement;
     const element = dialog.current;
     element?.showModal();
     return () => {
-      // What comes late, an answer of the server or the browser's word that this has closed, is not for the next one.
+      // A late answer of the server or a late `close` event must not affect the next dialog.
       isOver.current = true;
-      element?.close(); // What stands behind an open dialog takes no focus.
+      element?.close(); // Elements behind an open dialog cannot take the focus.
       if (before instanceof HTMLElement && before.isConnected) before.focus();
     };
   }, []);
@@ -55,8 +55,8 @@ export function Confirm({ title, action, grave = false, children, onConfirm, onC
     }
   };
 
-  // Escape is heard before the dialog closes: the browser tells of the end when somebody may have pressed the next
-  // button. No key is heard by what stands behind: the Escape that is a no would close that, too.
+  // `cancel` comes before the dialog closes; `close` may come after the user has pressed the next button. Keys stay in
+  // the dialog: otherwise Escape would also close the panel behind it.
   return (
     <dialog ref={dialog} aria-label={title} onCancel={close} onClose={close} onKeyDown={(event) => event.stopPropagation()}>
       <form onSubmit={confirm}>

@@ -2,7 +2,7 @@ import { linkTo } from "../routes";
 
 const ADDRESS = /\b((?:task|agent|lock|conflict|container|approval|thread|fork|hook)\/[^\s,;:()"]*[^\s,;:()".])/;
 
-/** Words with the addresses in them as links. */
+/** A text in which addresses are links. */
 export function Linked({ words }: { words: string }) {
   return (
     <>

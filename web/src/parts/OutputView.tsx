@@ -1,4 +1,4 @@
-// An output that grows: its end stays in sight for whoever wants that, and older pages are had on demand.
+// A growing output: it can follow the end, and loads older pages on demand.
 
 import type { ComponentChildren, RefObject } from "preact";
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
@@ -8,9 +8,9 @@ import { Problem } from "./Problem";
 
 export interface Growing<O extends Output> {
   shown: O;
-  /** Makes what is known another, made of what is known by then. */
+  /** Replaces the output with `next` of its current value. */
   put: (next: (now: O) => O) => void;
-  /** What is known at this moment, also between two drawings. */
+  /** The current value, also between two renders. */
   now: () => O;
   older: () => Promise<void>;
   error: Refused | null;
@@ -19,7 +19,7 @@ export interface Growing<O extends Output> {
   box: RefObject<HTMLPreElement>;
 }
 
-/** An output of which nothing is known yet; `before` reads the page before what is known. */
+/** An output that starts as `nothing`; `before` reads the page before its start. */
 export function useOutput<O extends Output>(nothing: O, before: (now: O) => Promise<Output>): Growing<O> {
   const [shown, setShown] = useState(nothing);
   const [error, setError] = useState<Refused | null>(null);
@@ -57,12 +57,12 @@ export function useOutput<O extends Output>(nothing: O, before: (now: O) => Prom
 
 interface Props<O extends Output> {
   of: Growing<O>;
-  /** The heading, and what else is said beside it. */
+  /** The heading and the texts next to it. */
   head: ComponentChildren;
   label: string;
-  /** Whether more may come. */
+  /** Whether more output can follow. */
   isGrowing: boolean;
-  /** What is said while there is nothing. */
+  /** The text for an empty output. */
   empty: string;
 }
 
@@ -73,7 +73,7 @@ export function OutputView<O extends Output>({ of, head, label, isGrowing, empty
         {head}
         {isGrowing && (
           <label>
-            <input type="checkbox" checked={of.isFollowing} onChange={(event) => of.follow(event.currentTarget.checked)} /> stay at the end
+            <input type="checkbox" checked={of.isFollowing} onChange={(event) => of.follow(event.currentTarget.checked)} /> Follow
           </label>
         )}
         {of.shown.log !== "" && of.shown.start > 0 && (

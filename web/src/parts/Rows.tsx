@@ -1,9 +1,9 @@
-// A long list of which only what is in sight is in the document. Rows are of one height; the browser scrolls.
+// A virtual list: only visible rows are in the document. All rows have the same height.
 
 import type { ComponentChildren, JSX } from "preact";
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 
-const BEYOND = 8; // Rows kept above and below what is in sight, so that scrolling shows no gaps.
+const BEYOND = 8; // Rows kept above and below the visible part, so that scrolling shows no gaps.
 
 interface Props<Item> {
   items: readonly Item[];
@@ -14,17 +14,17 @@ interface Props<Item> {
   render: (item: Item, index: number) => ComponentChildren;
   role?: JSX.AriaRole;
   rowRole?: JSX.AriaRole;
-  /** More attributes of a row's element, such as `aria-selected`. */
+  /** Further attributes of a row's element, such as `aria-selected`. */
   attributes?: (item: Item, index: number) => JSX.HTMLAttributes<HTMLDivElement>;
-  /** The row that is to be in sight; it is scrolled to whenever this changes. */
+  /** The key of the row to scroll to whenever this changes. */
   active?: string | undefined;
   onKeyDown?: (event: KeyboardEvent) => void;
   class?: string;
-  /** More attributes of the list's own element. */
+  /** Further attributes of the list element. */
   list?: JSX.HTMLAttributes<HTMLDivElement>;
 }
 
-/** The list fills its parent, which says how high it is. */
+/** A virtual list that fills its parent; the parent sets the height. */
 export function Rows<Item>(props: Props<Item>) {
   const { items, keyOf, height, label, render, role = "list", rowRole = "listitem", attributes, active, onKeyDown } = props;
   const frame = useRef<HTMLDivElement>(null);

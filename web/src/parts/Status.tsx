@@ -1,5 +1,4 @@
-// A state as a word with a sign and a colour. The word says it all; the sign is for those who look over many, and the
-// colour for neither alone.
+// A state as a word, with a sign and a colour for quick scanning. Neither replaces the word.
 
 type Tone = "run" | "good" | "bad" | "warn" | "idle";
 
@@ -28,7 +27,7 @@ export function signOf(state: string): string {
   return SIGNS[state] ?? "·";
 }
 
-/** `● running`. With `short` only the sign is seen, and the word is said to those who listen. */
+/** Shows `● running`. With `short`, only the sign is visible, and screen readers read the word. */
 export function Status({ state, short = false }: { state: string; short?: boolean }) {
   return (
     <span class="status" data-tone={toneOf(state)}>

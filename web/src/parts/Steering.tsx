@@ -1,4 +1,4 @@
-// Pausing, resuming and cancelling a task, wherever one looks at it: each asks first, with what it would do.
+// The buttons that pause, resume and cancel a task. Each shows its effect and asks for confirmation.
 
 import type { ComponentChildren } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
@@ -9,30 +9,30 @@ import type { Resource } from "../log/record";
 import { stateOf } from "../words/objects";
 import { Does } from "./Changes";
 import { Confirm } from "./Confirm";
-import { whyNot } from "./may";
+import { readOnlyReason } from "./may";
 import { Problem } from "./Problem";
 import { type Act, actsOf } from "./steers";
 import { heldOrDone, refusal, type Verdict } from "./verdict";
 
 type Preview = components["schemas"]["Preview"];
 
-const WORDS: Record<Act, { button: string; action: string; did: string; words: string }> = {
+const TEXTS: Record<Act, { button: string; action: string; did: string; effect: string }> = {
   pause: {
     button: "Pause",
     action: "Pause",
     did: "paused",
-    words: "It stops at its next boundary and keeps its work. A running command goes on to its end; nothing new starts until it is resumed.",
+    effect: "The task keeps its work. Running commands finish. Nothing new starts until you resume it.",
   },
-  resume: { button: "Resume", action: "Resume", did: "resumed", words: "It goes on where it stood, and what failed in it runs once more." },
+  resume: { button: "Resume", action: "Resume", did: "resumed", effect: "The task continues where it stopped. Its failed parts run again." },
   cancel: {
     button: "Cancel",
     action: "Cancel the task",
     did: "cancelled",
-    words: "Running commands are stopped, agents end, locks are released. The task stays in the plan with its results, and can be resumed.",
+    effect: "Running commands are stopped, agents end and locks are released. The task stays in the plan with its results. You can resume it.",
   },
 };
 
-/** The buttons for `task` behind `children`, which are more of them; none where nothing may be changed. */
+/** The buttons for `task`, after `children`. None if the page is read-only. */
 export function Steering({ task, children }: { task: Resource; children?: ComponentChildren }) {
   const [asked, setAsked] = useState<Act | null>(null);
   const [news, setNews] = useState("");
@@ -40,29 +40,28 @@ export function Steering({ task, children }: { task: Resource; children?: Compon
   const wasAsked = useRef(false);
   const hadFocus = wasAsked.current || group.current?.contains(document.activeElement) === true;
   wasAsked.current = asked !== null;
-  // A button whose time is over takes the focus with it, at once or when its question is answered: it goes on at the
-  // first of those that are left.
+  // A removed button loses the focus, immediately or when its dialog closes: focus the first remaining button.
   useLayoutEffect(() => {
     if (hadFocus && isFocusLost()) group.current?.querySelector("button")?.focus();
   });
-  if (whyNot()) return null;
-  const words = (act: Act): string => (act === "resume" && stateOf(task) === "failed" ? "Run again" : WORDS[act].button);
-  const [turn, ...others] = actsOf(task);
+  if (readOnlyReason()) return null;
+  const label = (act: Act): string => (act === "resume" && stateOf(task) === "failed" ? "Run again" : TEXTS[act].button);
+  const [toggle, ...others] = actsOf(task);
   return (
     <div ref={group} class="toolbar steering" role="group" aria-label="Actions">
       <span class="quiet" role="status">
         {news}
       </span>
       {children}
-      {/* One button for pausing and resuming, so that whoever pressed it can press it again. */}
-      {turn && (
-        <button key="turn" type="button" onClick={() => setAsked(turn)}>
-          {words(turn)}
+      {/* One button for pausing and resuming, so that it keeps the focus. */}
+      {toggle && (
+        <button key="toggle" type="button" onClick={() => setAsked(toggle)}>
+          {label(toggle)}
         </button>
       )}
       {others.map((act) => (
         <button key={act} type="button" class="grave" onClick={() => setAsked(act)}>
-          {words(act)}
+          {label(act)}
         </button>
       ))}
       {asked && <Ask key={asked} act={asked} task={task} onClose={() => setAsked(null)} onDone={setNews} />}
@@ -70,18 +69,18 @@ export function Steering({ task, children }: { task: Resource; children?: Compon
   );
 }
 
-/** Asks before a task is paused, resumed or cancelled, with what that would do to each object. */
+/** The dialog before a task is paused, resumed or cancelled, with the effect on each object. */
 function Ask({ act, task, onClose, onDone }: { act: Act; task: Resource; onClose: () => void; onDone: (news: string) => void }) {
   const [reason, setReason] = useState("");
   const [preview, setPreview] = useState<Preview | undefined>();
   const [error, setError] = useState<Refused | undefined>();
   const body = { do: act, what: [task.address] };
   useEffect(() => {
-    post<Preview>("steer", { ...body, dry_run: true }).then(setPreview, (fault) => setError(refusedOf(fault)));
+    post<Preview>("steer", { ...body, dry_run: true }).then(setPreview, (refused) => setError(refusedOf(refused)));
   }, []);
-  const { button, action, did, words } = WORDS[act];
+  const { button, action, did, effect } = TEXTS[act];
   const name = task.address === "task/." ? "the whole plan" : task.address;
-  const fault = error ?? (preview?.verdict === "refused" ? refusal(preview.faults) : undefined);
+  const problem = error ?? (preview?.verdict === "refused" ? refusal(preview.faults) : undefined);
   return (
     <Confirm
       title={`${button} ${name}?`}
@@ -90,12 +89,12 @@ function Ask({ act, task, onClose, onDone }: { act: Act; task: Resource; onClose
       onClose={onClose}
       onConfirm={async () => onDone(heldOrDone(await post<Verdict>("steer", { ...body, reason }), did))}
     >
-      <p>{words}</p>
-      {fault && <Problem error={fault} />}
+      <p>{effect}</p>
+      {problem && <Problem error={problem} />}
       {preview && <Does does={preview.does ?? []} summary={preview.summary ?? ""} />}
-      {preview?.hold && <p class="problem">It would wait for a yes: {preview.hold}</p>}
+      {preview?.hold && <p class="problem">Needs approval: {preview.hold}</p>}
       <label>
-        Reason <span class="quiet">for the history and for the agents it concerns</span>
+        Reason <span class="quiet">for the history and the affected agents</span>
         <input value={reason} onInput={(event) => setReason(event.currentTarget.value)} />
       </label>
     </Confirm>

@@ -1,7 +1,7 @@
-import { whyNot } from "./may";
+import { readOnlyReason } from "./may";
 
-/** A word in the place of buttons that are not there; nothing when they are. */
+/** The reason why the page is read-only; nothing if it is not. */
 export function WhyNot() {
-  const why = whyNot();
+  const why = readOnlyReason();
   return why ? <p class="quiet why-not">{why}</p> : null;
 }

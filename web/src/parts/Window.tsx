@@ -1,5 +1,5 @@
-// A long list whose items differ in height: only what is near to sight is in the document, and heights are measured as
-// they come. It stays at its end while one looks at the end, and does not jump when something is put before.
+// A virtual list of items with different heights: only items near the visible part are in the document, and heights are
+// measured when items appear. At its end it follows new items, and it does not jump when older items are added.
 
 import type { ComponentChildren, RefObject } from "preact";
 import { type MutableRef, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
@@ -10,18 +10,18 @@ const NEAR_END_PX = 48;
 interface Props<Item> {
   items: readonly Item[];
   keyOf: (item: Item) => string;
-  /** What an item that was never shown is taken to be, in pixels. */
+  /** The assumed height of an item that was never shown, in pixels. */
   guess: number;
   label: string;
   render: (item: Item) => ComponentChildren;
   labelOf: (item: Item) => string;
-  /** Called when the beginning comes near to sight. */
+  /** Called when the user scrolls near the start. */
   onStart?: (() => void) | undefined;
-  /** What is above the first item, such as a button for older ones. */
+  /** Content above the first item, such as a button for older ones. */
   head?: ComponentChildren;
-  /** What is below the last, such as words that are being written. */
+  /** Content below the last item, such as a reply that the model is writing. */
   tail?: ComponentChildren;
-  /** Counted up to have the end shown. */
+  /** Increase it to scroll to the end. */
   toEnd?: number;
 }
 
@@ -59,7 +59,7 @@ interface Sight {
   height: number;
 }
 
-/** What of the list is in sight. While its end is, it stays there. */
+/** Returns the visible part of the list. While that includes the end, the list stays at its end. */
 function useSight(frame: RefObject<HTMLDivElement>, isAtEnd: MutableRef<boolean>, onStart: (() => void) | undefined): Sight {
   const [sight, setSight] = useState({ top: 0, height: 800 });
   const onStartNow = useRef(onStart);
@@ -86,22 +86,22 @@ function useSight(frame: RefObject<HTMLDivElement>, isAtEnd: MutableRef<boolean>
   return sight;
 }
 
-/** The heights of all items that were ever shown, by key; `measured` is another number when one of them is. */
+/** Returns the heights of all items that were ever shown, by key; `measured` changes whenever one of them does. */
 function useHeights(): { heights: ReadonlyMap<string, number>; measured: number; watch: (element: HTMLElement | null) => void } {
   const heights = useRef(new Map<string, number>());
   const [measured, setMeasured] = useState(0);
   const observer = useRef<ResizeObserver>();
   observer.current ??= new ResizeObserver((found) => {
-    let isOther = false;
+    let hasChanged = false;
     for (const one of found) {
       const key = (one.target as HTMLElement).dataset.key;
       const height = one.borderBoxSize[0]?.blockSize ?? 0;
       if (key !== undefined && one.target.isConnected && height > 0 && heights.current.get(key) !== height) {
         heights.current.set(key, height);
-        isOther = true;
+        hasChanged = true;
       }
     }
-    if (isOther) setMeasured((count) => count + 1);
+    if (hasChanged) setMeasured((count) => count + 1);
   });
   const watch = (element: HTMLElement | null): void => {
     if (element !== null) observer.current?.observe(element);
@@ -109,7 +109,7 @@ function useHeights(): { heights: ReadonlyMap<string, number>; measured: number;
   return { heights: heights.current, measured, watch };
 }
 
-/** What stood at the top of sight stands there again after older items came before it. */
+/** Keeps the item at the top of the visible part in place when older items are added before it. */
 function useAnchor(frame: RefObject<HTMLDivElement>, isAtEnd: MutableRef<boolean>, { keys, tops, sight }: { keys: readonly string[]; tops: readonly number[]; sight: Sight }): void {
   const anchor = useRef<{ key: string; offset: number } | undefined>();
   useLayoutEffect(() => {
@@ -129,13 +129,13 @@ function useAnchor(frame: RefObject<HTMLDivElement>, isAtEnd: MutableRef<boolean
   }, [sight]);
 }
 
-/** Where each begins that is so high, and where the last ends. */
+/** Returns where each item starts, and where the last one ends. */
 function topsOf(heights: readonly number[]): number[] {
   let at = 0;
   return [0, ...heights.map((height) => (at += height))];
 }
 
-/** The first index whose top is over `y`. */
+/** Returns the first index whose top is greater than `y`. */
 function firstOver(tops: readonly number[], y: number): number {
   let low = 0;
   let high = tops.length;

@@ -1,11 +1,13 @@
-// Whether anything may be changed here at all; one place says it for all buttons.
+// Whether the page may change the plan, for all buttons.
 
 import { plan } from "../log/plan";
 import { session } from "../session";
 
-/** Why there are no buttons, as a sentence; empty when there are. */
-export function whyNot(): string {
-  if (session.value.right === "read") return "This link may only look.";
-  if (plan.past.value !== null) return "This is the past: nothing can be changed from here.";
+export const READ_ONLY_LINK = "This link is read-only.";
+
+/** Returns why the page is read-only, as a sentence; empty if it is not. */
+export function readOnlyReason(): string {
+  if (session.value.right === "read") return READ_ONLY_LINK;
+  if (plan.past.value !== null) return "This is a past revision, so it is read-only.";
   return "";
 }

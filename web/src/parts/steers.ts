@@ -1,16 +1,16 @@
-// What may be asked of a task as it is: to pause, to go on, to be cancelled. Pure.
+// The actions that a task's state allows: pause, resume, cancel. Pure.
 
 import type { Resource } from "../log/record";
 import { stateOf } from "../words/objects";
 
 export type Act = "pause" | "resume" | "cancel";
 
-/** The one of pausing and resuming that makes sense, then cancelling. What has ended has nothing that could be stopped. */
+/** Returns `pause` or `resume`, whichever applies, then `cancel`. A failed or cancelled task can only be resumed. */
 export function actsOf(task: Resource): Act[] {
   const state = stateOf(task);
   if (state === "deleting") return [];
   const isOver = ["done", "failed", "cancelled"].includes(state);
   const isHeld = task.spec.pause === true || task.spec.cancel === true || ["paused", "failed", "cancelled"].includes(state);
-  const turn: Act[] = isHeld ? ["resume"] : isOver ? [] : ["pause"];
-  return isOver || task.spec.cancel === true ? turn : [...turn, "cancel"];
+  const toggle: Act[] = isHeld ? ["resume"] : isOver ? [] : ["pause"];
+  return isOver || task.spec.cancel === true ? toggle : [...toggle, "cancel"];
 }

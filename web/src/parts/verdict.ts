@@ -1,4 +1,4 @@
-// What the gate said to a change: done, held for a yes, or refused.
+// The gate's verdict on a change: accepted, held for approval, or refused.
 
 import { Refused } from "../api";
 
@@ -9,30 +9,30 @@ export interface Verdict {
   approval?: string;
   why?: string;
   said?: string;
-  faults?: Fault[];
+  faults?: Finding[];
 }
 
-interface Fault {
+interface Finding {
   message: string;
   hint: string;
   rule: string;
   path: string[];
 }
 
-/** All grounds on which the gate refuses a change, and all cures. */
-export function refusal(faults: readonly Fault[]): Refused {
-  const words = faults.map((one) => `${one.path.length > 0 ? `${one.path.join("/")}: ` : ""}${one.message} (${one.rule})`);
-  return new Refused(403, words.join("\n") || "refused", [...new Set(faults.map((one) => one.hint).filter(Boolean))].join("\n"));
+/** Returns an error with all reasons and hints of a refused change. */
+export function refusal(findings: readonly Finding[]): Refused {
+  const reasons = findings.map((one) => `${one.path.length > 0 ? `${one.path.join("/")}: ` : ""}${one.message} (${one.rule})`);
+  return new Refused(403, reasons.join("\n") || "refused", [...new Set(findings.map((one) => one.hint).filter(Boolean))].join("\n"));
 }
 
-/** A sentence for what came of it; throws a refusal with all its grounds and cures. */
+/** Returns a sentence about an accepted or held change. Throws Refused for a refused one, with all reasons and hints. */
 export function heldOrDone(verdict: Verdict, did: string): string {
   switch (verdict.verdict) {
     case "refused":
       throw refusal(verdict.faults ?? []);
     case "held":
-      return `held: ${verdict.why ?? ""}; it waits as ${verdict.approval ?? "an approval"}`;
+      return `Needs approval: ${verdict.why ?? ""}. Approve or reject ${verdict.approval ?? "it"}.`;
     default:
-      return verdict.changed === false ? "nothing to change" : `${verdict.said ?? did}, rev ${verdict.rev}`;
+      return verdict.changed === false ? "no change" : `${verdict.said ?? did}, rev ${verdict.rev}`;
   }
 }

@@ -1,4 +1,4 @@
-// The words of a reply while a model writes them. Pure.
+// The text of a reply while the model writes it. Pure.
 
 import type { components } from "../api-types";
 
@@ -10,12 +10,12 @@ export interface Writing {
   text: string;
 }
 
-/** What is known as a connection begins, which is told first what has come so far. */
-export const SILENT: Writing = { turn: 0, reply: "", text: "" };
+/** No text. A new connection starts here, and first gets the text so far. */
+export const NO_TEXT: Writing = { turn: 0, reply: "", text: "" };
 
 const SHOWN_CHARS = 8_000; // The newest; the whole reply comes as an item.
 
-/** What is being written, after a stretch more of it, or after another reply has begun. */
-export function heard(before: Writing, { turn, reply, text }: Said): Writing {
+/** Returns the text after the next part of the reply, or after the start of another reply. */
+export function withPart(before: Writing, { turn, reply, text }: Said): Writing {
   return { turn, reply, text: ((before.reply === reply ? before.text : "") + text).slice(-SHOWN_CHARS) };
 }

@@ -1,10 +1,10 @@
-// Numbers for people: the words of schemas/planloop/schemas/quantities.py, held to them by a shared test.
+// Formats numbers as schemas/planloop/schemas/quantities.py does; a shared test compares both.
 
 const MINUTE_S = 60;
 const HOUR_S = 3600;
 const DAY_S = 86400;
 
-/** `0.4 s`, `38 s`, `1m40s`, `2h05m`, `3d04h`: two units at most. */
+/** Formats seconds with at most two units: `0.4 s`, `38 s`, `1m40s`, `2h05m`, `3d04h`. */
 export function duration(seconds: number): string {
   if (seconds < 0) return "0 s";
   if (seconds < 9.95) return `${seconds.toFixed(1)} s`;
@@ -15,13 +15,13 @@ export function duration(seconds: number): string {
   return `${Math.floor(whole / DAY_S)}d${two(Math.floor((whole % DAY_S) / HOUR_S))}h`;
 }
 
-/** `$12.30`; under a cent two digits that say something: `$0.0042`. */
+/** Formats dollars: `$12.30`; under a cent with two significant digits: `$0.0042`. */
 export function money(usd: number): string {
   if (usd === 0 || Math.abs(usd) >= 0.01) return `$${usd.toFixed(2)}`;
   return `$${usd.toFixed(-Math.floor(Math.log10(Math.abs(usd))) + 1)}`;
 }
 
-/** `950`, `212k`, `2M`, `1.5M`: three digits that matter. */
+/** Formats a count with three significant digits: `950`, `212k`, `2M`, `1.5M`. */
 export function count(number: number): string {
   for (const [size, unit] of [[1e9, "G"], [1e6, "M"], [1e3, "k"]] as const) {
     if (Math.abs(number) >= size) return `${Number((number / size).toPrecision(3))}${unit}`;
@@ -29,12 +29,12 @@ export function count(number: number): string {
   return String(Number(number.toPrecision(6)));
 }
 
-/** `1 task`, `3 tasks`. */
+/** Formats a count with its noun: `1 task`, `3 tasks`. */
 export function plural(number: number, one: string, many = `${one}s`): string {
   return `${number} ${number === 1 ? one : many}`;
 }
 
-/** The time of day where the reader is: `14:03:22`. */
+/** Formats seconds since 1970 as the local time of day: `14:03:22`. */
 export function clockTime(at: number): string {
   return new Date(at * 1000).toLocaleTimeString("en-GB");
 }

@@ -1,5 +1,5 @@
-// What tasks have cost, with all that is below them, and how much of their budgets that is: the sums and words of
-// client/planloop/client/render/budgets.py, held to them by a shared test.
+// The cost of tasks, including their child tasks, and their budgets: the sums and texts of
+// client/planloop/client/render/budgets.py; a shared test compares both.
 
 import type { Json, Resource } from "../log/record";
 import { count, duration, money } from "./amounts";
@@ -7,16 +7,16 @@ import { map, text } from "./objects";
 
 const IN_ORDER = ["usd", "tokens", "time_s", "calls", "turns", "retries"] as const;
 export type Unit = (typeof IN_ORDER)[number];
-const COUNTED: readonly Unit[] = ["usd", "tokens"]; // These are told of even where nothing bounds them.
+const COUNTED: readonly Unit[] = ["usd", "tokens"]; // Shown even without a limit.
 const LABELS: Record<Unit, string> = { usd: "money", tokens: "tokens", time_s: "time", calls: "calls", turns: "turns", retries: "retries" };
 
-/** One unit of what a task has used. Without a bound it is only counted. */
+/** The use of one unit by a task. `bound` is its limit, if it has one. */
 export interface Use {
   unit: Unit;
   label: string;
   used: number;
   bound?: number;
-  /** Set aside and not used: granted to children and left there, reserved for requests, kept for handing over. */
+  /** Set aside but not used: granted to children, reserved for requests, kept for a handover. */
   held: number;
   /** `$0.84 of $20.00`. */
   words: string;
@@ -24,7 +24,7 @@ export interface Use {
 
 type Tasks = ReadonlyMap<string, Resource>;
 
-/** Costs of the tasks of a plan. Sums are made when they are first asked for. */
+/** The costs of a plan's tasks. Sums are computed on first use. */
 export class Costs {
   private uids: Map<string, Resource> | undefined;
   private below: Map<string, Map<Unit, number>> | undefined;
@@ -34,7 +34,7 @@ export class Costs {
     private readonly agents: ReadonlyMap<string, Resource>,
   ) {}
 
-  /** What the task has used, unit by unit. */
+  /** Returns the use of each unit by the task. */
   uses(item: Resource): Use[] {
     const ledger = map(item.status.ledger);
     const found: Use[] = [];
@@ -48,20 +48,20 @@ export class Costs {
         found.push({ unit, label, used, bound, held: Math.max(0, committed(account) - used), words: least + ofBound(unit, used, bound) });
       } else if (COUNTED.includes(unit)) {
         const used = this.counted(item.address).get(unit);
-        if (used) found.push({ unit, label, used, held: 0, words: told(unit, used) });
+        if (used) found.push({ unit, label, used, held: 0, words: amountWords(unit, used) });
       }
     }
     return found;
   }
 
-  /** `$0.84 of $20.00, 212k of 2M tokens`; empty when nothing is bounded and nothing was spent. */
+  /** Returns `$0.84 of $20.00, 212k of 2M tokens`; empty if nothing was spent and there is no limit. */
   line(item: Resource): string {
     return this.uses(item)
       .map((use) => use.words)
       .join(", ");
   }
 
-  /** The one unit that matters most: money if there is any, else what is bounded first. */
+  /** Returns the use of the most important unit: money if there is any, else the first limit. */
   short(item: Resource): string {
     return this.uses(item)[0]?.words ?? "";
   }
@@ -104,7 +104,7 @@ export class Costs {
   }
 }
 
-/** All that is used, handed on or under way. */
+/** The sum of everything spent, granted, reserved and kept for a handover. */
 function committed(account: Json): number {
   const { spent, granted, reserved, handover } = map(account);
   let sum = Number(spent ?? 0) + Number(handover ?? 0);
@@ -113,14 +113,14 @@ function committed(account: Json): number {
   return sum;
 }
 
-/** `212k of 2M tokens`. */
+/** Returns `212k of 2M tokens`. */
 function ofBound(unit: Unit, used: number, bound: number): string {
-  if (unit === "usd" || unit === "time_s") return `${told(unit, used)} of ${told(unit, bound)}`;
-  return `${count(used)} of ${told(unit, bound)}`;
+  if (unit === "usd" || unit === "time_s") return `${amountWords(unit, used)} of ${amountWords(unit, bound)}`;
+  return `${count(used)} of ${amountWords(unit, bound)}`;
 }
 
-/** `$0.84`, `212k tokens`, `1m40s`. */
-function told(unit: Unit, amount: number): string {
+/** Returns `$0.84`, `212k tokens` or `1m40s`. */
+function amountWords(unit: Unit, amount: number): string {
   if (unit === "usd") return money(amount);
   return unit === "time_s" ? duration(amount) : `${count(amount)} ${unit}`;
 }

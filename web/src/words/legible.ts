@@ -1,23 +1,23 @@
-// Signs that turn the direction of writing make a text look like another one: a command that somebody is to approve,
-// say. What agents and tools write may have them; they are shown as what they are, as on the command line.
+// Escapes bidirectional control characters, as the command line does. They can make a text look like another one, for
+// example a command that a user is asked to approve, and agents and tools can write them.
 //
 // Not covered: attributes such as `title` and `aria-label`, the values of fields, and what is drawn without Preact. The
-// plan's editor, which is such a thing, is told of the same signs.
+// plan's editor uses the same list of characters.
 
 import { options } from "preact";
 
-export const TURNING = /[\u202a-\u202e\u2066-\u2069]/g;
+export const BIDI_CONTROLS = /[\u202a-\u202e\u2066-\u2069]/g;
 
 export function legible(text: string): string {
-  return text.replace(TURNING, (sign) => escaped(sign.charCodeAt(0)));
+  return text.replace(BIDI_CONTROLS, (character) => escaped(character.charCodeAt(0)));
 }
 
-/** A sign by its number, such as `\u202e`. */
+/** Returns the escape of a character code, such as `\u202e`. */
 export function escaped(code: number): string {
   return `\\u${code.toString(16).padStart(4, "0")}`;
 }
 
-/** From now on every text that is drawn is legible, whichever page draws it: Preact calls this for each. */
+/** Makes Preact escape every text that it draws from now on. */
 export function drawLegibly(): void {
   const before = options.vnode;
   options.vnode = (node) => {

@@ -1,13 +1,13 @@
-// What is another between two texts, line by line: enough for a person to see what an edit does.
+// A line diff of two texts.
 
 export interface DiffLine {
   sign: " " | "+" | "-";
   text: string;
 }
 
-const EXACT_MAX = 400; // Lines of either side: past that only what both begin and end with is left out.
+const EXACT_MAX = 400; // Lines of either side: above that, only the common start and end count as unchanged.
 
-/** The lines of `before` and `after`, the common ones once. */
+/** Returns the lines of `before` and `after`, common lines once. */
 export function lineDiff(before: string, after: string): DiffLine[] {
   const old = before.split("\n");
   const now = after.split("\n");
@@ -20,7 +20,7 @@ export function lineDiff(before: string, after: string): DiffLine[] {
   return [...old.slice(0, head).map(same), ...middle, ...old.slice(old.length - tail).map(same)];
 }
 
-/** `lineDiff` with only `around` unchanged lines at each change; what is left out is an empty stretch. */
+/** Splits the result of `lineDiff` into hunks with `around` unchanged lines at each change. */
 export function hunks(lines: readonly DiffLine[], around: number): DiffLine[][] {
   const near = lines.map((_, at) => lines.slice(Math.max(0, at - around), at + around + 1).some((line) => line.sign !== " "));
   const found: DiffLine[][] = [];
@@ -36,7 +36,7 @@ function between(old: string[], now: string[]): DiffLine[] {
   const removed = old.map((text): DiffLine => ({ sign: "-", text }));
   const added = now.map((text): DiffLine => ({ sign: "+", text }));
   if (old.length === 0 || now.length === 0 || old.length > EXACT_MAX || now.length > EXACT_MAX) return [...removed, ...added];
-  // The longest run of lines that both have, counted from the end.
+  // Lengths of the longest common subsequences, counted from the end.
   const longest = Array.from({ length: old.length + 1 }, () => new Uint16Array(now.length + 1));
   const at = (i: number, j: number): number => longest[i]?.[j] ?? 0;
   for (let i = old.length - 1; i >= 0; i -= 1) {

@@ -1,5 +1,5 @@
-// One object in words: its state, how far it is, why it is not further and what would change that. The words of
-// `planloop.client.render`, held to them by a shared test.
+// Texts about one object: its state, progress, reason and what would unblock it. The same texts as
+// `planloop.client.render`; a shared test compares both.
 
 import type { Json, JsonObject, Resource } from "../log/record";
 
@@ -13,30 +13,30 @@ export interface Condition {
   unblocks: string[];
 }
 
-const UNWRITTEN: Record<string, string> = { task: "waiting", agent: "idle", hook: "active", container: "waiting" };
+const INITIAL: Record<string, string> = { task: "waiting", agent: "idle", hook: "active", container: "waiting" };
 const POSITIVE: readonly string[] = ["Ready", "Accepted", "Progressing", "Done", "Available"];
 
 export function kindOf(item: Resource): string {
   return item.address.slice(0, item.address.indexOf("/"));
 }
 
-/** The address without its kind. */
+/** Returns the address without its kind. */
 export function pathOf(address: string): string {
   return address.slice(address.indexOf("/") + 1);
 }
 
-/** The last name of an address; of the root task a dot. */
+/** Returns the last name of an address; a dot for the root task. */
 export function nameOf(address: string): string {
   return address.slice(address.lastIndexOf("/") + 1);
 }
 
-/** The state in one word. */
+/** Returns the state in one word. */
 export function stateOf(item: Resource): string {
   if (item.deleting) return "deleting";
-  return text(item.status.state) || (UNWRITTEN[kindOf(item)] ?? "new");
+  return text(item.status.state) || (INITIAL[kindOf(item)] ?? "new");
 }
 
-/** `3 of 5` passing checks, empty when the task has none. */
+/** Returns the passing checks as `3 of 5`; empty if the task has no checks. */
 export function checksOf(item: Resource): string {
   const wanted = list(item.spec.acceptance);
   if (wanted.length === 0) return "";
@@ -45,7 +45,7 @@ export function checksOf(item: Resource): string {
   return `${passing.length} of ${wanted.length}`;
 }
 
-/** The one sentence about it: why it is not further, else its result, else its goal. */
+/** Returns one sentence about the object: the reason for its state, else its result, else its goal. */
 export function whatOf(item: Resource): string {
   const { spec, status } = item;
   const needs = list(spec.needs);
@@ -57,19 +57,19 @@ export function whatOf(item: Resource): string {
   return oneLine(valueText(status.result) || text(spec.goal) || text(spec.why));
 }
 
-/** A result as its author would say it. */
+/** Returns a result as text. */
 export function valueText(value: Json | undefined): string {
   if (value === undefined || value === null) return "";
   if (typeof value === "object" && !Array.isArray(value)) {
     for (const name of ["text", "message"]) if (typeof value[name] === "string") return (value[name] as string).trim();
     return Object.entries(value)
-      .map(([name, one]) => `${name} ${typeof one === "string" ? one : JSON.stringify(one)}`)
+      .map(([name, field]) => `${name} ${typeof field === "string" ? field : JSON.stringify(field)}`)
       .join(", ");
   }
   return typeof value === "string" ? value : JSON.stringify(value);
 }
 
-/** Its conditions by type. */
+/** Returns the object's conditions. */
 export function conditionsOf(item: Resource): Condition[] {
   return Object.entries(map(item.status.conditions)).map(([type, raw]) => {
     const one = map(raw);
@@ -84,7 +84,7 @@ export function conditionsOf(item: Resource): Condition[] {
   });
 }
 
-/** Whether it stands in the way: a good thing that is False, or a bad one that is True. */
+/** Whether the condition reports a problem: a positive one such as `Ready` is False, or another one is True. */
 export function isBad(condition: Condition): boolean {
   return condition.status === (POSITIVE.includes(condition.type) ? "False" : "True");
 }
@@ -95,7 +95,7 @@ function worst(item: Resource): Condition | undefined {
   return found;
 }
 
-/** What would get it further: events and commands, each once. */
+/** Returns what would unblock the object: events and commands, each once. */
 export function unblocksOf(item: Resource): string[] {
   return [...new Set(conditionsOf(item).filter(isBad).flatMap((one) => one.unblocks))];
 }
@@ -103,24 +103,24 @@ export function unblocksOf(item: Resource): string[] {
 const HELD = /lock (\S.*?) is held by (\S+) \(\w+\) since [\d:]+ UTC(?:, ".*?"(?=$|; | · | and \d))?/g;
 
 /**
- * A reason with the holders that the locks have now: who waits is woken by its own grant and by nothing else, so what
- * its status says may be of some time ago.
+ * Returns a reason with the current lock holders. A waiting task is updated only when it gets its own lock, so the
+ * holder in its status may be outdated.
  */
-export function byNow(why: string, lock: (path: string) => Resource | undefined): string {
+export function withCurrentHolders(why: string, lock: (path: string) => Resource | undefined): string {
   return why.replace(HELD, (whole, path: string, owner: string) => {
     const holders = map(lock(path)?.status.holders);
     if (owner in holders) return whole;
     const [first] = Object.values(holders)
       .map(map)
       .sort((a, b) => Number(a.since) - Number(b.since) || (text(a.owner) < text(b.owner) ? -1 : 1));
-    if (first === undefined) return `lock ${path} is not held any more, and not granted yet`;
+    if (first === undefined) return `lock ${path} is free, and not granted yet`;
     const since = new Date(Number(first.since) * 1000).toISOString().slice(11, 19);
     const reason = text(first.reason);
     return `lock ${path} is held by ${text(first.owner)} (${text(first.mode)}) since ${since} UTC${reason ? `, "${reason}"` : ""}`;
   });
 }
 
-/** `shell('git push origin fix')`. */
+/** Returns a call as `shell('git push origin fix')`. */
 export function callText(spec: JsonObject): string {
   const values = Object.values(map(spec.arguments)).filter((one) => one !== null && !isMap(one));
   return `${text(spec.tool)}(${values.slice(0, 3).map(argument).join(", ")})`;
@@ -131,7 +131,7 @@ function argument(value: Json): string {
   return cut(typeof value === "string" ? `'${value.replaceAll("\n", "\\n")}'` : JSON.stringify(value), 60);
 }
 
-/** The first line, with a mark when there are more. */
+/** Returns the first line, with an ellipsis if there are more. */
 export function oneLine(words: string): string {
   const [first = "", ...rest] = words.trim().split("\n");
   return rest.join("").trim() ? `${first} …` : first;
@@ -141,7 +141,7 @@ export function cut(words: string, width: number): string {
   return words.length > width ? `${words.slice(0, width - 1)}…` : words;
 }
 
-/** A text of an object; empty for whatever else is there. */
+/** Returns a text or number of an object as text; empty for other values. */
 export function text(value: Json | undefined): string {
   return typeof value === "string" ? value : typeof value === "number" ? String(value) : "";
 }

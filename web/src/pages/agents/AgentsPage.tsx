@@ -1,4 +1,4 @@
-// All agents in a list, or one: what it lives through, and what it is and may do.
+// The list of all agents, or one agent.
 
 import { useMemo, useState } from "preact/hooks";
 import type { Resource } from "../../log/record";
@@ -7,10 +7,10 @@ import { Rows } from "../../parts/Rows";
 import { Status } from "../../parts/Status";
 import { href } from "../../routes";
 import { plural } from "../../words/amounts";
-import { byNow, pathOf, stateOf, text, whatOf } from "../../words/objects";
+import { withCurrentHolders, pathOf, stateOf, text, whatOf } from "../../words/objects";
 import { AgentView } from "./AgentView";
 import "./agents.css";
-import { isHookAgent, mindWords } from "./words";
+import { deciderLabel, isHookAgent, ROOT_AGENT } from "./words";
 
 const ROW_PX = 52;
 
@@ -34,10 +34,12 @@ function AgentList() {
         <span class="quiet number" role="status">
           {shown.length === all.size ? plural(all.size, "agent") : `${shown.length} of ${plural(all.size, "agent")}`}
         </span>
-        <input type="search" aria-label="Find agents" placeholder="Find by name, state or words" value={wanted} onInput={(event) => setWanted(event.currentTarget.value)} />
+        <input type="search" aria-label="Find agents" placeholder="Find by name, state or text" value={wanted} onInput={(event) => setWanted(event.currentTarget.value)} />
       </div>
       {all.size === 0 ? (
-        <p class="quiet">No agents: no task of this plan has one.</p>
+        <p class="quiet">
+          No agents. Give a task an <code>agent</code> to see it here.
+        </p>
       ) : (
         <div class="agents-rows">
           <Rows items={shown} keyOf={(one) => one.address} height={ROW_PX} label="Agents" render={(one) => <AgentRow item={one} />} />
@@ -53,14 +55,14 @@ function AgentRow({ item }: { item: Resource }) {
   return (
     <div class="agent-row">
       <div class="agent-row-first">
-        <a href={href("agents", path)}>{path === "." ? "the root's agent" : path}</a>
+        <a href={href("agents", path)}>{path === "." ? ROOT_AGENT : path}</a>
         <Status state={stateOf(item)} />
         {Boolean(item.status.turn) && <span class="quiet number">turn {text(item.status.turn)}</span>}
         {isHookAgent(item.address) && <span class="badge">hook</span>}
         {inbox > 0 && <span class="badge">{plural(inbox, "message")} unread</span>}
-        <span class="quiet agent-mind">{mindWords(item)}</span>
+        <span class="quiet agent-decider">{deciderLabel(item)}</span>
       </div>
-      <div class="quiet agent-row-what">{byNow(whatOf(item), (name) => plan.object(`lock/${name}`).value)}</div>
+      <div class="quiet agent-row-what">{withCurrentHolders(whatOf(item), (name) => plan.object(`lock/${name}`).value)}</div>
     </div>
   );
 }

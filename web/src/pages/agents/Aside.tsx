@@ -1,4 +1,4 @@
-// What belongs to an agent beside its words: budget, inbox, locks, hooks, threads, rights, tools.
+// The details of an agent: problems, budget, inbox, locks, hooks, threads, rights and prompts.
 
 import { useMemo } from "preact/hooks";
 import type { Resource } from "../../log/record";
@@ -10,7 +10,7 @@ import { Status } from "../../parts/Status";
 import { linkTo } from "../../routes";
 import { plural } from "../../words/amounts";
 import { Costs } from "../../words/budgets";
-import { byNow, conditionsOf, isBad, list, map, nameOf, stateOf, text, unblocksOf } from "../../words/objects";
+import { withCurrentHolders, conditionsOf, isBad, list, map, nameOf, stateOf, text, unblocksOf } from "../../words/objects";
 import { Long, Who } from "./pieces";
 import { SystemPrompt } from "./SystemPrompt";
 import { bodyWords, rightsOf } from "./words";
@@ -18,17 +18,17 @@ import { bodyWords, rightsOf } from "./words";
 export function Aside({ item, task }: { item: Resource; task: string }) {
   return (
     <>
-      <Standing item={item} />
+      <Problems item={item} />
       <Budget task={task} />
       <Inbox item={item} />
       <Locks owner={item.address} task={task} />
       <Hooks agent={item.address} />
       <Threads agent={item.address} />
-      <Children parent={item.address} />
+      <Relatives agent={item.address} />
       <section>
         <h2>Rights</h2>
         <dl class="facts">
-          {rightsOf(item).map(([label, said]) => [<dt key={`${label}.`}>{label}</dt>, <dd key={label}>{said}</dd>])}
+          {rightsOf(item).map(([label, value]) => [<dt key={`${label}.`}>{label}</dt>, <dd key={label}>{value}</dd>])}
         </dl>
       </section>
       {text(item.spec.prompt) && (
@@ -42,25 +42,28 @@ export function Aside({ item, task }: { item: Resource; task: string }) {
   );
 }
 
-/** What is wrong and what would help, if anything is. */
-function Standing({ item }: { item: Resource }) {
+/** The conditions that report a problem, and what would unblock the agent. */
+function Problems({ item }: { item: Resource }) {
   const bad = conditionsOf(item).filter(isBad);
-  const ways = unblocksOf(item);
+  const fixes = unblocksOf(item);
   if (bad.length === 0) return null;
   return (
     <section>
-      <h2>Stands in the way</h2>
+      <h2>Problems</h2>
       {bad.map((one) => (
         <p key={one.type}>
-          <strong>{one.reason}</strong> <Linked words={byNow(one.message, (name) => plan.object(`lock/${name}`).value)} /> {one.since > 0 && <span class="quiet"><Ago at={one.since} /></span>}
+          <strong>{one.reason}</strong> <Linked words={withCurrentHolders(one.message, (name) => plan.object(`lock/${name}`).value)} /> {one.since > 0 && <span class="quiet"><Ago at={one.since} /></span>}
         </p>
       ))}
-      {ways.length > 0 && (
-        <ul class="ways">
-          {ways.map((way) => (
-            <li key={way}>{way.startsWith("plan ") ? <code><Linked words={way} /></code> : <Linked words={way} />}</li>
-          ))}
-        </ul>
+      {fixes.length > 0 && (
+        <>
+          <p id="agent-unblocks">To unblock:</p>
+          <ul class="ways" aria-labelledby="agent-unblocks">
+            {fixes.map((fix) => (
+              <li key={fix}>{fix.startsWith("plan ") ? <code><Linked words={fix} /></code> : <Linked words={fix} />}</li>
+            ))}
+          </ul>
+        </>
       )}
     </section>
   );
@@ -75,7 +78,7 @@ function Budget({ task }: { task: string }) {
   return (
     <section>
       <h2>Budget</h2>
-      {uses.length === 0 && <p class="quiet">Nothing is bounded here; no tokens and no money were used.</p>}
+      {uses.length === 0 && <p class="quiet">No limits. No tokens or money used yet.</p>}
       {uses.map((use) =>
         use.bound === undefined ? (
           <p key={use.unit} class="number">
@@ -94,7 +97,7 @@ function Inbox({ item }: { item: Resource }) {
   return (
     <section>
       <h2>Inbox</h2>
-      {messages.length === 0 && <p class="quiet">Nothing unread.</p>}
+      {messages.length === 0 && <p class="quiet">No unread messages.</p>}
       <ul class="inbox">
         {messages
           .sort((a, b) => Number(a.sent_at) - Number(b.sent_at))
@@ -125,7 +128,7 @@ function Locks({ owner, task }: { owner: string; task: string }) {
   return (
     <section>
       <h2>Locks</h2>
-      {found.length === 0 && <p class="quiet">It holds none and waits for none.</p>}
+      {found.length === 0 && <p class="quiet">No locks held or waited for.</p>}
       <ul class="plain-list">
         {found.map((one) => (
           <li key={one.address + one.words}>
@@ -188,20 +191,20 @@ function Threads({ agent }: { agent: string }) {
   );
 }
 
-function Children({ parent }: { parent: string }) {
-  const found = [...plan.kind("agent").value.values()].filter((one) => one.spec.parent === parent);
-  const above = text(plan.object(parent).value?.spec.parent);
-  if (found.length === 0 && !above) return null;
+function Relatives({ agent }: { agent: string }) {
+  const children = [...plan.kind("agent").value.values()].filter((one) => one.spec.parent === agent);
+  const parent = text(plan.object(agent).value?.spec.parent);
+  if (children.length === 0 && !parent) return null;
   return (
     <section>
-      <h2>Family</h2>
+      <h2>Parent and children</h2>
       <ul class="plain-list">
-        {above && (
+        {parent && (
           <li>
-            below <Who address={above} />
+            parent <Who address={parent} />
           </li>
         )}
-        {found.map((one) => (
+        {children.map((one) => (
           <li key={one.address}>
             <Status state={stateOf(one)} short /> <Who address={one.address} />
           </li>

@@ -1,4 +1,4 @@
-// One call: the tool with its arguments, what hooks said of it, what it waits for, what it prints, and how it ended.
+// One call: its tool and arguments, the verdicts of hooks, what it waits for, its output and its result.
 
 import { useEffect, useState } from "preact/hooks";
 import { get } from "../../api";
@@ -10,11 +10,11 @@ import { text } from "../../words/objects";
 import { Long, VerdictLine } from "./pieces";
 import type { Call, Item } from "./turns";
 
-const LOOK_MS = 1_000;
-const LIVE_CHARS = 16_000; // Of what a running command prints; so much is looked at.
+const POLL_MS = 1_000;
+const LIVE_CHARS = 16_000; // Of a running command's output.
 const LIVE_LINES = 200;
 const LINE_CHARS = 90;
-const LEFT_OUT = /\[… \d+ of \d+ bytes left out …\]/; // The words of reconciler/planloop/reconciler/effects/truncate.py.
+const LEFT_OUT = /\[… \d+ of \d+ bytes left out …\]/; // Written by reconciler/planloop/reconciler/effects/truncate.py.
 
 const TONES: Record<string, string> = { Succeeded: "good", Failed: "bad", Denied: "bad", Cancelled: "warn", Unknown: "warn" };
 const SIGNS: Record<string, string> = { Succeeded: "✔", Failed: "✖", Denied: "⊘", Cancelled: "⊘", Unknown: "?" };
@@ -22,7 +22,7 @@ const SIGNS: Record<string, string> = { Succeeded: "✔", Failed: "✖", Denied:
 export function CallBlock({ call, agent, isOver }: { call: Call; agent: string; isOver: boolean }) {
   const live = plan.object(call.address).value;
   const state = call.result?.state ?? (isOver ? "" : text(live?.status.state)) ?? "";
-  const spoken = call.verdicts.filter((one) => !one.is_silent);
+  const verdicts = call.verdicts.filter((one) => !one.is_silent);
   const approval = text(live?.status.approval);
   return (
     <div class="talk-call" data-tone={TONES[state] ?? "run"}>
@@ -37,7 +37,7 @@ export function CallBlock({ call, agent, isOver }: { call: Call; agent: string; 
       </div>
       <Arguments given={call.arguments} />
       {call.fault && <p class="talk-failed">{call.fault}</p>}
-      {spoken.map((one, at) => (
+      {verdicts.map((one, at) => (
         <VerdictLine key={at} item={one} />
       ))}
       {call.waits && !call.result && (
@@ -54,24 +54,24 @@ export function CallBlock({ call, agent, isOver }: { call: Call; agent: string; 
       )}
       {state === "Unknown" && (
         <p class="talk-waits">
-          Nobody saw how it ended. <a href="/approvals">Say whether it happened</a>
+          The outcome is unknown. <a href="/approvals">Decide whether it ran</a>
         </p>
       )}
       {call.result?.violation && <p class="talk-failed">It {call.result.violation}.</p>}
-      {call.result ? !isSaid(call) && <Result item={call.result} /> : state === "Started" && <LiveOutput op={text(live?.spec.op)} agent={agent} />}
+      {call.result ? !isInVerdict(call) && <Result item={call.result} /> : state === "Started" && <LiveOutput op={text(live?.spec.op)} agent={agent} />}
     </div>
   );
 }
 
-/** Whether a hook's own line says already what the result says: why it was denied. */
-function isSaid(call: Call): boolean {
-  const said = call.result?.state === "Denied" ? (call.result.text ?? "") : "";
-  return said !== "" && call.verdicts.some((one) => one.decision === "deny" && one.reason && said.endsWith(one.reason));
+/** Whether the result only repeats the reason of a hook that denied the call. */
+function isInVerdict(call: Call): boolean {
+  const reason = call.result?.state === "Denied" ? (call.result.text ?? "") : "";
+  return reason !== "" && call.verdicts.some((one) => one.decision === "deny" && one.reason && reason.endsWith(one.reason));
 }
 
 function stateWords(state: string, call: Call): string {
-  if (state === "Succeeded") return call.result?.is_cached ? "ok, from memory" : "ok";
-  if (state === "") return call.verdicts.some((one) => one.decision === "deny") ? "denied" : "called off";
+  if (state === "Succeeded") return call.result?.is_cached ? "ok, cached" : "ok";
+  if (state === "") return call.verdicts.some((one) => one.decision === "deny") ? "denied" : "cancelled";
   const words = state.replace(/(?<=.)[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`).toLowerCase();
   const error = call.result?.error ?? "";
   const more = error && error !== state ? `, ${error.replace(/(?<=.)[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`).toLowerCase()}` : "";
@@ -79,7 +79,7 @@ function stateWords(state: string, call: Call): string {
   return words + more + code;
 }
 
-/** What fits on the call's own line. */
+/** Short arguments, on the call's own line. */
 function Short({ given }: { given: Record<string, unknown> }) {
   if (isSmall(given)) {
     const words = Object.values(given).map((one) => (typeof one === "string" ? one : JSON.stringify(one)));
@@ -88,16 +88,16 @@ function Short({ given }: { given: Record<string, unknown> }) {
   return null;
 }
 
-/** All arguments, each under its name, where they do not fit on one line. */
+/** All arguments by name, if they do not fit on the call's own line. */
 function Arguments({ given }: { given: Record<string, unknown> }) {
   if (isSmall(given)) return null;
   return (
     <dl class="facts talk-arguments">
       {Object.entries(given).map(([name, value]) => {
-        const said = typeof value === "string" ? value : JSON.stringify(value, null, 1);
+        const shown = typeof value === "string" ? value : JSON.stringify(value, null, 1);
         return [
-          <dt key={`${name}.`}>{name || "given"}</dt>,
-          <dd key={name}>{said.includes("\n") || said.length > LINE_CHARS ? <Long text={said} mono /> : <code>{said}</code>}</dd>,
+          <dt key={`${name}.`}>{name || "arguments"}</dt>,
+          <dd key={name}>{shown.includes("\n") || shown.length > LINE_CHARS ? <Long text={shown} mono /> : <code>{shown}</code>}</dd>,
         ];
       })}
     </dl>
@@ -118,14 +118,14 @@ function Result({ item }: { item: Item }) {
       {(whole ?? item.text) && <Long text={whole ?? item.text ?? ""} left={item.left} mono />}
       {item.blob && whole === undefined && (LEFT_OUT.test(item.text ?? "") || item.left) && (
         <button type="button" class="plain more" onClick={() => void read()}>
-          The whole output
+          Show the full output
         </button>
       )}
     </>
   );
 }
 
-/** What a running command has printed so far, read on while one looks. */
+/** The output of a running command so far; polls for more while the page is visible. */
 function LiveOutput({ op, agent }: { op: string; agent: string }) {
   const [printed, setPrinted] = useState("");
   useEffect(() => {
@@ -133,16 +133,16 @@ function LiveOutput({ op, agent }: { op: string; agent: string }) {
     let isGone = false;
     let next = 0;
     let timer = 0;
-    const look = async (): Promise<void> => {
+    const poll = async (): Promise<void> => {
       const answer = document.hidden ? undefined : await get<{ text: string; next: number }>(`output/${op}`, { after: next }).catch(() => undefined);
       if (isGone) return;
       if (answer?.text) {
         next = answer.next;
         setPrinted((before) => (before + answer.text).slice(-LIVE_CHARS));
       }
-      timer = window.setTimeout(() => void look(), LOOK_MS);
+      timer = window.setTimeout(() => void poll(), POLL_MS);
     };
-    void look();
+    void poll();
     return () => {
       isGone = true;
       window.clearTimeout(timer);
@@ -153,11 +153,10 @@ function LiveOutput({ op, agent }: { op: string; agent: string }) {
   const isCut = lines.length > LIVE_LINES || printed.length >= LIVE_CHARS;
   return (
     <>
-      {isCut && <p class="quiet">… the newest lines; all of it is here when the command has ended</p>}
+      {isCut && <p class="quiet">… the newest lines. The full output follows when the command ends.</p>}
       <pre class="talk-live" role="log" aria-label={`Output of ${agent}'s running command`} tabIndex={0}>
         {lines.slice(-LIVE_LINES).join("\n")}
       </pre>
     </>
   );
 }
-

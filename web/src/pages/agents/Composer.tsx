@@ -1,4 +1,4 @@
-// A message to the agent: when it is read, and whether an answer is waited for.
+// The form that sends a message to the agent, and the answers to questions.
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { post, type Refused, refusedOf } from "../../api";
@@ -8,9 +8,9 @@ import { Problem } from "../../parts/Problem";
 import { type Answer, answerIn, type Delivery, type Keyed, keyed } from "./composing";
 
 const DELIVERIES: [Delivery, string][] = [
-  ["queue", "when it would sleep"],
+  ["queue", "when its current work is done"],
   ["steer", "at its next step"],
-  ["interrupt", "now, stopping the step in flight"],
+  ["interrupt", "now, and cancel the current step"],
 ];
 
 interface Sent {
@@ -24,12 +24,12 @@ interface Question {
   words: string;
 }
 
-/** Sends `words`; returns what the server said of it. Without a key it is another message each time. */
-export function send(agent: string, words: string, delivery: Delivery, asks: boolean, key = ""): Promise<Sent> {
-  return post<Sent>("send", { to: [agent], text: words, delivery, asks, key });
+/** Sends `text` to the agent. Calls with the same non-empty `key` send it only once. Throws Refused. */
+export function send(agent: string, text: string, delivery: Delivery, asks: boolean, key = ""): Promise<Sent> {
+  return post<Sent>("send", { to: [agent], text, delivery, asks, key });
 }
 
-/** What is half written, and what was asked, stays for as long as this does: hide it where nothing can be sent. */
+/** The form. Removing it loses the draft and the questions: hide it where nothing can be sent. */
 export function Composer({ agent, onSent }: { agent: string; onSent: () => void }) {
   const [words, setWords] = useState("");
   const [delivery, setDelivery] = useState<Delivery>("queue");
@@ -43,7 +43,7 @@ export function Composer({ agent, onSent }: { agent: string; onSent: () => void 
     const id = await say({ words, delivery, asks });
     if (id === null) return;
     if (asks) setQuestions((before) => [...before, { id, words }]);
-    setWords((now) => (now === words ? "" : now)); // Somebody may have written on.
+    setWords((now) => (now === words ? "" : now)); // Keep what was typed during the request.
     onSent();
   };
 
@@ -64,17 +64,17 @@ export function Composer({ agent, onSent }: { agent: string; onSent: () => void 
       />
       <div class="toolbar">
         <label>
-          read{" "}
+          Deliver{" "}
           <select value={delivery} onChange={(event) => setDelivery(event.currentTarget.value as Delivery)}>
-            {DELIVERIES.map(([name, said]) => (
+            {DELIVERIES.map(([name, meaning]) => (
               <option key={name} value={name}>
-                {said} ({name})
+                {meaning} ({name})
               </option>
             ))}
           </select>
         </label>
         <label>
-          <input type="checkbox" checked={asks} onChange={(event) => setAsks(event.currentTarget.checked)} /> wait for an answer
+          <input type="checkbox" checked={asks} onChange={(event) => setAsks(event.currentTarget.checked)} /> Ask for an answer
         </label>
         <span class="quiet composer-news" role="status">
           {news}
@@ -88,12 +88,12 @@ export function Composer({ agent, onSent }: { agent: string; onSent: () => void 
   );
 }
 
-/** `say` sends one message at a time, and gives its id; null for one that was refused, or came while another is sent. */
+/** `say` sends one message at a time and returns its id; null if it was rejected or another one is being sent. */
 function useSending(agent: string): { say: (draft: Omit<Keyed, "key">) => Promise<string | null>; isBusy: boolean; news: string; error: Refused | null } {
   const [news, setNews] = useState("");
   const [error, setError] = useState<Refused | null>(null);
   const [isBusy, setBusy] = useState(false);
-  const isUnderWay = useRef(false); // At once, where `isBusy` waits for a drawing.
+  const isUnderWay = useRef(false); // Set immediately; `isBusy` changes only at the next render.
   const unanswered = useRef<Keyed | null>(null);
   const say = async (draft: Omit<Keyed, "key">): Promise<string | null> => {
     if (isUnderWay.current) return null;
@@ -105,7 +105,7 @@ function useSending(agent: string): { say: (draft: Omit<Keyed, "key">) => Promis
     try {
       const answer = await send(agent, message.words, message.delivery, message.asks, message.key);
       const one = answer.sent[0];
-      setNews(one?.state === "ended" ? `Delivered, rev ${answer.rev}. Its task is over: it reads this if the task begins again.` : `Delivered, rev ${answer.rev}; it was ${one?.state || "new"}.`);
+      setNews(one?.state === "ended" ? `Delivered, rev ${answer.rev}. The task has ended: the agent reads this if you resume it.` : `Delivered, rev ${answer.rev}. Agent state: ${one?.state || "new"}.`);
       unanswered.current = null;
       return one?.id ?? null;
     } catch (refusal) {
@@ -119,10 +119,10 @@ function useSending(agent: string): { say: (draft: Omit<Keyed, "key">) => Promis
   return { say, isBusy, news, error };
 }
 
-/** A question that was asked from here, until it is answered. */
+/** A question that was sent from this page, and its answer. */
 function Asked({ question, onDone }: { question: Question; onDone: () => void }) {
   const recent = plan.recent.value;
-  // The newest records alone are known here: an answer that was found is kept when its record is no longer among them.
+  // Only the newest records are loaded: keep a found answer after its record has left them.
   const [answer, setAnswer] = useState<Answer | undefined>();
   useEffect(() => {
     if (answer === undefined) setAnswer(answerIn(recent, question.id));
@@ -139,7 +139,7 @@ function Asked({ question, onDone }: { question: Question; onDone: () => void })
         </p>
       )}
       <button type="button" class="plain" onClick={onDone}>
-        Put away
+        Dismiss
       </button>
     </div>
   );

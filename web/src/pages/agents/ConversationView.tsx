@@ -1,7 +1,8 @@
-// The conversation turn by turn, with what is being written right now at its end.
+// The conversation turn by turn, ending with the reply that the model is writing.
 
 import { useMemo, useState } from "preact/hooks";
 import { plan } from "../../log/plan";
+import { lifeLabel } from "../../parts/items";
 import { Problem } from "../../parts/Problem";
 import { Window } from "../../parts/Window";
 import { clockTime, duration, plural } from "../../words/amounts";
@@ -22,7 +23,7 @@ export function ConversationView({ agent, toEnd, isOpen }: { agent: string; toEn
   const head = talk.hasEarlier ? (
     <div class="talk-more">
       <button type="button" class="plain" disabled={talk.isLoading} onClick={() => void talk.earlier()}>
-        {talk.isLoading ? "reading earlier turns …" : "Earlier turns"}
+        {talk.isLoading ? "Loading earlier turns …" : "Earlier turns"}
       </button>
     </div>
   ) : null;
@@ -33,7 +34,7 @@ export function ConversationView({ agent, toEnd, isOpen }: { agent: string; toEn
           <label>
             Thread{" "}
             <select value={thread} onChange={(event) => setThread(event.currentTarget.value)}>
-              <option value="">the whole conversation</option>
+              <option value="">all messages</option>
               {threads.map((name) => (
                 <option key={name} value={name}>
                   {name}
@@ -56,7 +57,7 @@ export function ConversationView({ agent, toEnd, isOpen }: { agent: string; toEn
         tail={plan.past.value === null && isOpen ? <Writing agent={agent} items={talk.items} /> : null}
         render={(one) => <StretchView one={one} agent={agent} />}
       />
-      {shown.length === 0 && !talk.isLoading && !talk.error && <p class="quiet talk-empty">It has not begun yet.</p>}
+      {shown.length === 0 && !talk.isLoading && !talk.error && <p class="quiet talk-empty">No turns yet.</p>}
     </>
   );
 }
@@ -67,13 +68,13 @@ function labelOf(one: Stretch): string {
 
 function StretchView({ one, agent }: { one: Stretch; agent: string }) {
   if (one.kind === "life") {
-    const said = one.word === "began" ? one.text : [one.word === "slept" ? "asleep" : one.word, one.text].filter(Boolean).join(": ");
+    const label = one.word === "began" ? one.text : [lifeLabel(one.word), one.text].filter(Boolean).join(": ");
     return (
       <p class="talk-life quiet">
         <time class="number" dateTime={new Date(one.at * 1000).toISOString()}>
           {clockTime(one.at)}
         </time>{" "}
-        {said}
+        {label}
       </p>
     );
   }
@@ -89,8 +90,8 @@ function StretchView({ one, agent }: { one: Stretch; agent: string }) {
           {one.ended && ` · ${endWords(one)}`}
         </span>
       </h2>
-      {one.told.map((told) => (
-        <Message key={told.id} told={told} />
+      {one.messages.map((message) => (
+        <Message key={message.id} message={message} />
       ))}
       {one.blocks.map((block) => {
         switch (block.kind) {
@@ -120,7 +121,7 @@ function StretchView({ one, agent }: { one: Stretch; agent: string }) {
 function endWords(turn: Turn): string {
   const ended = turn.ended;
   if (ended === undefined) return "";
-  if (ended.called_off) return `called off: ${ended.called_off}`;
+  if (ended.called_off) return `cancelled: ${ended.called_off}`;
   const calls = turn.blocks.filter((one) => one.kind === "call").length;
   return `${calls > 0 ? `${plural(calls, "call")}, ` : ""}${duration(ended.active_s ?? 0)}`;
 }

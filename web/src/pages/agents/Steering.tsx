@@ -1,4 +1,4 @@
-// What one can do to an agent: interrupt it, and all that can be done to its task.
+// The actions on an agent: interrupt it, or pause, resume and cancel its task.
 
 import { useState } from "preact/hooks";
 import { plan } from "../../log/plan";
@@ -37,7 +37,7 @@ function Interrupt({ agent }: { agent: string }) {
             setNews(`interrupted, rev ${answer.rev}`);
           }}
         >
-          <p>The step in flight is given up: what it asks its model, or the calls that have not ended. It goes on with your message.</p>
+          <p>The agent cancels its current step, that is, the model request or the running calls, and continues with your message.</p>
           <label>
             Message
             <textarea required rows={3} value={words} onInput={(event) => setWords(event.currentTarget.value)} />

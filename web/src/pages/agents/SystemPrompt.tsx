@@ -1,4 +1,4 @@
-// The system prompt that an agent's model was sent in a turn, read when it is opened.
+// The system prompt of a turn, loaded when it is opened.
 
 import { useEffect, useState } from "preact/hooks";
 import { get, type Refused, refusedOf } from "../../api";
@@ -14,7 +14,7 @@ interface Sent {
   text: string;
 }
 
-/** `turn` is the agent's newest one: with it, what is shown is read anew. */
+/** The system prompt of the agent's newest turn `turn`, or of a chosen one. */
 export function SystemPrompt({ agent, turn }: { agent: string; turn: number }) {
   const [isOpen, setOpen] = useState(false);
   const [chosen, setChosen] = useState<number | null>(null);

@@ -1,15 +1,15 @@
-// The words of a reply while the model writes them. They are in no record: the whole reply is, once it is there.
+// The text of a reply while the model writes it. Only the complete reply becomes a log record.
 
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { plan } from "../../log/plan";
-import { heard, type Said, SILENT } from "../../parts/writing";
+import { NO_TEXT, type Said, withPart } from "../../parts/writing";
 import { wire } from "../../socket";
 import { map } from "../../words/objects";
 import type { Item } from "./turns";
 
 export function Writing({ agent, items }: { agent: string; items: readonly Item[] }) {
   const isModel = map(plan.object(agent).value?.spec.mind).kind === "model";
-  const [said, setSaid] = useState(SILENT);
+  const [writing, setWriting] = useState(NO_TEXT);
   const replied = useMemo(() => repliedTurn(items), [items]);
 
   useEffect(() => {
@@ -17,25 +17,25 @@ export function Writing({ agent, items }: { agent: string; items: readonly Item[
     const line = wire<{ said?: Said }>({
       path: () => "tail?words=1",
       line: (state) => {
-        if (state === "connecting") setSaid(SILENT);
+        if (state === "connecting") setWriting(NO_TEXT);
       },
-      frame: ({ said: words }) => {
-        if (words?.agent === agent) setSaid((before) => heard(before, words));
+      frame: ({ said: part }) => {
+        if (part?.agent === agent) setWriting((before) => withPart(before, part));
       },
     });
     return () => line.close();
   }, [agent, isModel]);
 
-  if (!said.text || said.turn <= replied) return null;
+  if (!writing.text || writing.turn <= replied) return null;
   return (
     <div class="talk-writing" aria-label="Being written">
-      <div class="long">{said.text}</div>
+      <div class="long">{writing.text}</div>
       <span class="cursor" aria-hidden="true" />
     </div>
   );
 }
 
-/** The newest turn that has its reply: what was heard of it is in its record. */
+/** Returns the newest turn whose reply is complete, and so in its record. */
 function repliedTurn(items: readonly Item[]): number {
   let turn = 0;
   let replied = 0;

@@ -1,4 +1,4 @@
-// What a person sends to an agent, and the answer to it. Pure.
+// A user's message to an agent, and the answer to it. Pure.
 
 import { entries, type LogRecord } from "../../log/record";
 import { map, text } from "../../words/objects";
@@ -11,14 +11,14 @@ export interface Draft {
   asks: boolean;
 }
 
-/** A message on its way: of two with one key the second changes nothing. */
+/** A message with a key: the server ignores a second one with the same key. */
 export interface Keyed extends Draft {
   key: string;
 }
 
 /**
- * `draft` with its key. What was sent before without an answer may have arrived: the very same has the same key again,
- * so that whoever presses once more does not say it twice.
+ * Returns `draft` with a key. A message whose response was lost may have arrived: the same message gets the same key
+ * again, so that sending it again does not deliver it twice.
  */
 export function keyed(draft: Draft, unanswered: Keyed | null, fresh: () => string): Keyed {
   const isSame = unanswered?.words === draft.words && unanswered.delivery === draft.delivery && unanswered.asks === draft.asks;
@@ -30,7 +30,7 @@ export interface Answer {
   error: string;
 }
 
-/** The answer to the message `id`, if one of `records` tells it. */
+/** Returns the answer to the message `id` if `records` contain it. */
 export function answerIn(records: readonly LogRecord[], id: string): Answer | undefined {
   for (const record of records) {
     for (const one of entries(record)) {

@@ -1,11 +1,11 @@
-// An agent's conversation as far as it was read: whole turns from the server, the newest first, and what comes by the
-// log. It is read anew from where it ends whenever a record names the agent; nothing is read twice.
+// The loaded part of an agent's conversation: turns from the server, newest first. Whenever a record names the agent,
+// the items after the loaded part are read; nothing is read again.
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { get, type Refused, refusedOf } from "../../api";
 import { plan } from "../../log/plan";
 import { oneAtATime } from "../../once";
-import { lookedThrough, type Seen } from "./seen";
+import { withRecords, type Seen } from "./seen";
 import type { Item } from "./turns";
 
 const TURNS = 30;
@@ -18,14 +18,14 @@ interface Page {
 
 export interface Conversation {
   items: readonly Item[];
-  /** Whether there are older turns that were not read yet. */
+  /** Whether older turns are not loaded yet. */
   hasEarlier: boolean;
   isLoading: boolean;
   error: Refused | undefined;
   earlier: () => Promise<void>;
 }
 
-/** What is known of one agent's conversation: `items` up to the revision `upTo`. */
+/** The loaded items of one agent's conversation, up to the revision `upTo`. */
 interface Known {
   items: readonly Item[];
   upTo: number;
@@ -41,7 +41,7 @@ export function useConversation(agent: string): Conversation {
   const [isLoading, setLoading] = useState(true);
   const at = useRef<Known | undefined>();
   const wanted = useRef(0);
-  const goOn = useRef<() => Promise<void>>();
+  const readNewer = useRef<() => Promise<void>>();
   at.current = known;
 
   const read = async (query: Record<string, number>): Promise<Page | undefined> => {
@@ -57,11 +57,11 @@ export function useConversation(agent: string): Conversation {
 
   useEffect(() => {
     let isGone = false;
-    at.current = undefined; // What was known is another agent's, another time's, or another log's.
+    at.current = undefined; // The loaded items belong to another agent, revision or log.
     setKnown(undefined);
     setLoading(true);
-    // Records come faster than pages: what comes during a read is read right after it.
-    goOn.current = oneAtATime(async () => {
+    // Records arrive faster than pages: one more read follows for those that arrive during a read.
+    readNewer.current = oneAtATime(async () => {
       const now = at.current;
       if (isGone || (now !== undefined && (past !== null || now.upTo >= wanted.current))) return;
       const page = await read(now ? { after: now.upTo } : { turns: TURNS, ...(past === null ? {} : { before: past + 1 }) });
@@ -79,10 +79,10 @@ export function useConversation(agent: string): Conversation {
 
   const seen = useRef<Seen>({ agent, log, upTo: 0, newest: 0 });
   if (seen.current.agent !== agent || seen.current.log !== log) seen.current = { agent, log, upTo: 0, newest: 0 };
-  seen.current = lookedThrough(plan.recent.value, seen.current);
+  seen.current = withRecords(plan.recent.value, seen.current);
   wanted.current = seen.current.newest;
   useEffect(() => {
-    void goOn.current?.();
+    void readNewer.current?.();
   }, [agent, log, seen.current.newest, known?.upTo, past, plan.returns.value]);
 
   const earlier = async (): Promise<void> => {
@@ -99,4 +99,3 @@ export function useConversation(agent: string): Conversation {
 
   return { items: known?.items ?? [], hasEarlier: known?.earlier != null, isLoading, error, earlier };
 }
-

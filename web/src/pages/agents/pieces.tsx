@@ -1,4 +1,4 @@
-// Pieces of a conversation: texts that may be long, what the agent was told, and what its hooks said.
+// Parts of a conversation: long texts, received messages and verdicts of hooks.
 
 import { useState } from "preact/hooks";
 import { linkTo } from "../../routes";
@@ -8,7 +8,7 @@ import type { Item, Told } from "./turns";
 const SHOWN_LINES = 14;
 const SHOWN_CHARS = 1_600;
 
-/** A text as it was written; of a long one the beginning, and the rest when asked for. */
+/** A text; a long one is folded until the user expands it. `left` characters more are only in the log. */
 export function Long({ text, left = 0, mono = false }: { text: string; left?: number | undefined; mono?: boolean }) {
   const [isWhole, setWhole] = useState(false);
   const lines = text.split("\n");
@@ -19,7 +19,7 @@ export function Long({ text, left = 0, mono = false }: { text: string; left?: nu
       {mono ? <pre>{shown}</pre> : <div class="long">{shown}</div>}
       {isLong && (
         <button type="button" class="plain more" aria-expanded={isWhole} onClick={() => setWhole(!isWhole)}>
-          {isWhole ? "Less" : lines.length > SHOWN_LINES ? `All ${lines.length} lines` : "All of it"}
+          {isWhole ? "Show less" : lines.length > SHOWN_LINES ? `Show all ${lines.length} lines` : "Show all"}
         </button>
       )}
       {isWhole && left > 0 && <p class="quiet">… and {left.toLocaleString("en")} more characters, in the log</p>}
@@ -27,33 +27,33 @@ export function Long({ text, left = 0, mono = false }: { text: string; left?: nu
   );
 }
 
-/** An address as a link where there is a page for it. */
+/** An address, as a link if a page shows its kind. */
 export function Who({ address }: { address: string }) {
   const isObject = /^(agent|task|lock|container|conflict|approval)\//.test(address);
   return isObject ? <a href={linkTo(address)}>{address}</a> : <span>{address}</span>;
 }
 
-/** What the agent was told as the turn began. */
-export function Message({ told }: { told: Told }) {
+/** A message that the agent received at the start of a turn. */
+export function Message({ message }: { message: Told }) {
   return (
-    <div class="talk-told" data-form={told.form}>
+    <div class="talk-message" data-form={message.form}>
       <div class="talk-from">
         <span class="sign" aria-hidden="true">
           ›
         </span>
-        <Who address={told.sender} />
-        {told.form !== "chat" && <span class="badge">{told.form}</span>}
-        {told.asks && <span class="badge">asks</span>}
-        {told.delivery && told.delivery !== "queue" && <span class="badge">{told.delivery}</span>}
-        {told.trust === "untrusted" && <span class="badge">from outside</span>}
-        {told.thread && <span class="badge">{told.thread}</span>}
+        <Who address={message.sender} />
+        {message.form !== "chat" && <span class="badge">{message.form}</span>}
+        {message.asks && <span class="badge">asks for an answer</span>}
+        {message.delivery && message.delivery !== "queue" && <span class="badge">{message.delivery}</span>}
+        {message.trust === "untrusted" && <span class="badge">untrusted</span>}
+        {message.thread && <span class="badge">{message.thread}</span>}
       </div>
-      <Long text={told.text} left={told.left} />
+      <Long text={message.text} left={message.left} />
     </div>
   );
 }
 
-/** What a hook said: labelled with its name, beside what it is about. */
+/** The verdict of a hook, with its name. */
 export function VerdictLine({ item }: { item: Item }) {
   const decision = item.decision ?? "allow";
   const tone = item.fault || decision === "deny" ? "bad" : decision === "allow" ? "idle" : "warn";
@@ -64,11 +64,11 @@ export function VerdictLine({ item }: { item: Item }) {
       </span>
       <span>
         <strong>{(item.hook ?? "").replace(/^hook\//, "hook ")}</strong> <span class="quiet">{item.point}</span>{" "}
-        {item.fault ? `broke: ${item.fault}` : decision}
+        {item.fault ? `failed: ${item.fault}` : decision}
         {!item.fault && item.reason ? `: ${item.reason}` : ""}
         {item.arguments && <> · with <code>{JSON.stringify(item.arguments)}</code></>}
-        {item.comment && <> · says “{item.comment}”</>}
-        {item.is_last && " · quits"}
+        {item.comment && <> · comment: “{item.comment}”</>}
+        {item.is_last && " · ends"}
       </span>
     </div>
   );

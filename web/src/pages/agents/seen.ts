@@ -1,19 +1,19 @@
-// Which of the records that came by concern an agent. Pure.
+// Finds the newest record that concerns an agent. Pure.
 
 import { entries, type LogRecord } from "../../log/record";
 
-/** How far the records were looked through for one agent. */
+/** The records that were searched for one agent: up to the revision `upTo`. */
 export interface Seen {
   agent: string;
-  /** Which log the revisions are of. */
+  /** The id of the log that the revisions belong to. */
   log: string;
   upTo: number;
-  /** The newest revision that concerns the agent, or that may: 0 for none. */
+  /** The newest revision that concerns the agent, or may concern it; 0 if there is none. */
   newest: number;
 }
 
-/** `seen` with what is new among the `recent` records. Those that came by too fast to be kept may have named the agent. */
-export function lookedThrough(recent: readonly LogRecord[], seen: Seen): Seen {
+/** Returns `seen` after a search of the `recent` records. Records that were dropped unread may concern the agent. */
+export function withRecords(recent: readonly LogRecord[], seen: Seen): Seen {
   const last = recent.at(-1)?.rev ?? 0;
   if (last <= seen.upTo) return seen;
   let at = recent.length;

@@ -1,4 +1,4 @@
-// Items of a conversation as turns, each with what was told, said, called and got back. Pure.
+// Groups the items of a conversation into turns, each with its messages, replies, calls and results. Pure.
 
 import { type Item, keysOf, type Told } from "../../parts/items";
 
@@ -13,7 +13,7 @@ export interface Call {
   fault: string;
   at: number;
   verdicts: Item[];
-  /** Why it waits; empty when it does not. */
+  /** What it waits for; empty if it does not wait. */
   waits: string;
   result: Item | undefined;
 }
@@ -21,16 +21,16 @@ export interface Call {
 export type Block = Call | { kind: "said" | "failed" | "verdict"; key: string; item: Item };
 
 export interface Turn {
-  /** The revision at which it began: no two turns have one. */
+  /** The revision at which it started, which is unique. */
   key: string;
   kind: "turn";
   rev: number;
   at: number;
   number: number;
   reasons: string[];
-  told: Told[];
+  messages: Told[];
   blocks: Block[];
-  /** How it ended; undefined while it goes on. */
+  /** Its end; undefined while it runs. */
   ended: Item | undefined;
 }
 
@@ -45,7 +45,7 @@ export interface Life {
 
 export type Stretch = Turn | Life;
 
-/** The items, in order, as turns and what was between them. */
+/** Groups the items, in order, into turns and the items between them. */
 export function stretches(items: readonly Item[]): Stretch[] {
   const found: Stretch[] = [];
   const calls = new Map<string, Call>();
@@ -55,7 +55,7 @@ export function stretches(items: readonly Item[]): Stretch[] {
     const key = keys[index] as string;
     switch (item.kind) {
       case "turn":
-        turn = begun(item);
+        turn = turnOf(item);
         found.push(turn);
         return;
       case "life":
@@ -65,7 +65,7 @@ export function stretches(items: readonly Item[]): Stretch[] {
         if (turn !== undefined) turn.ended = item;
         return;
       case "call": {
-        const call = made(item);
+        const call = callOf(item);
         calls.set(call.address, call);
         turn?.blocks.push(call);
         return;
@@ -77,7 +77,7 @@ export function stretches(items: readonly Item[]): Stretch[] {
       }
       case "result": {
         const call = calls.get(item.call ?? "");
-        // Of two words about one end the one with a text says more.
+        // A call can have two results: keep the one with a text.
         if (call !== undefined && !(call.result?.text && !item.text)) Object.assign(call, { result: item, waits: "" });
         return;
       }
@@ -94,7 +94,7 @@ export function stretches(items: readonly Item[]): Stretch[] {
   return found;
 }
 
-function begun(item: Item): Turn {
+function turnOf(item: Item): Turn {
   return {
     key: `${item.rev}.turn`,
     kind: "turn",
@@ -102,13 +102,13 @@ function begun(item: Item): Turn {
     at: item.at,
     number: item.turn ?? 0,
     reasons: item.reasons ?? [],
-    told: item.told ?? [],
+    messages: item.told ?? [],
     blocks: [],
     ended: undefined,
   };
 }
 
-function made(item: Item): Call {
+function callOf(item: Item): Call {
   return {
     kind: "call",
     key: item.call ?? "",
@@ -123,13 +123,13 @@ function made(item: Item): Call {
   };
 }
 
-/** The threads that messages belong to, in the order in which they came up. */
+/** Returns the threads of the messages, in order of their first message. */
 export function threadsOf(found: readonly Stretch[]): string[] {
-  return [...new Set(found.flatMap((one) => (one.kind === "turn" ? one.told.flatMap((told) => told.thread ?? []) : [])))].filter(Boolean);
+  return [...new Set(found.flatMap((one) => (one.kind === "turn" ? one.messages.flatMap((message) => message.thread ?? []) : [])))].filter(Boolean);
 }
 
-/** Only the turns that read a message of `thread`; all of them for an empty one. */
+/** Returns the turns that read a message of `thread`; all turns if it is empty. */
 export function ofThread(found: readonly Stretch[], thread: string): Stretch[] {
   if (thread === "") return [...found];
-  return found.filter((one) => one.kind === "turn" && one.told.some((told) => told.thread === thread));
+  return found.filter((one) => one.kind === "turn" && one.messages.some((message) => message.thread === thread));
 }

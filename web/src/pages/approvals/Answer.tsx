@@ -1,48 +1,48 @@
-// Yes and no with a reason, and what came of it.
+// The form that answers one pending item: its buttons, a reason, and the result.
 
 import type { ComponentChildren } from "preact";
 import { signal } from "@preact/signals";
 import { useId, useState } from "preact/hooks";
 import { type Refused, refusedOf } from "../../api";
 import { Problem } from "../../parts/Problem";
-import { whyNot } from "../../parts/may";
+import { readOnlyReason } from "../../parts/may";
 
 export interface Choice {
-  words: string;
+  label: string;
   tone?: "main" | "grave";
-  /** Whether the fields beside it must be filled in; Enter in one of them is this answer. */
+  /** Whether the required fields must be filled in. Enter in a field triggers this choice. */
   needsFields?: boolean;
-  /** Does it; returns what is said of it. */
+  /** Sends the answer; returns a sentence about its result. */
   step: (reason: string) => Promise<string>;
 }
 
-/** What came of the last answer: its card is gone by then. */
+/** The result of the last answer, shown after its card is gone. */
 export const lastNews = signal("");
 
 interface Props {
-  /** What is answered, by its address. */
+  /** The address of the pending item. */
   about: string;
   choices: readonly Choice[];
   reason?: string;
   children?: ComponentChildren;
 }
 
-/** The buttons of one question, with a reason; `children` are fields that belong to the answer. */
+/** The buttons and the reason; `children` are further fields of the answer. Nothing if the page is read-only. */
 export function Answer({ about, choices, reason: reasonLabel = "Reason", children }: Props) {
   const [reason, setReason] = useState("");
   const [error, setError] = useState<Refused | null>(null);
   const [news, setNews] = useState("");
   const [isBusy, setBusy] = useState(false);
   const id = useId();
-  if (whyNot()) return null;
+  if (readOnlyReason()) return null;
 
   const take = async (choice: Choice): Promise<void> => {
     setBusy(true);
     setError(null);
     try {
-      const said = await choice.step(reason);
-      setNews(said);
-      lastNews.value = `${about}: ${said}`;
+      const result = await choice.step(reason);
+      setNews(result);
+      lastNews.value = `${about}: ${result}`;
     } catch (refusal) {
       setError(refusedOf(refusal));
     }
@@ -66,13 +66,13 @@ export function Answer({ about, choices, reason: reasonLabel = "Reason", childre
         <input id={id} class="answer-reason" value={reason} onInput={(event) => setReason(event.currentTarget.value)} />
         {choices.map((choice) => (
           <button
-            key={choice.words}
+            key={choice.label}
             type={choice.needsFields ? "submit" : "button"}
             class={choice.tone}
             disabled={isBusy}
             onClick={choice.needsFields ? undefined : () => void take(choice)}
           >
-            {choice.words}
+            {choice.label}
           </button>
         ))}
       </div>

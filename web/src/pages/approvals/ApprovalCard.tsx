@@ -1,4 +1,4 @@
-// A held edit, an agent's request, a call that needs a yes, a tool that says something new, or a server's question.
+// A held edit, an agent's request, a call that needs approval, a changed tool description, or a tool server's question.
 
 import { useState } from "preact/hooks";
 import { post } from "../../api";
@@ -25,38 +25,38 @@ export function ApprovalCard({ item }: { item: Item }) {
   return (
     <Card address={item.address} badge={BADGES[item.form]} title={item.what}>
       <p>
-        <span class="quiet">asked by</span> <Who address={item.by} />
+        <span class="quiet">Requested by</span> <Who address={item.by} />
         {item.why && (
           <>
-            <span class="quiet"> because</span> {item.why}
+            <span class="quiet">:</span> {item.why}
           </>
         )}
-        {!item.is_for_person && <span class="badge">an agent is asked; you may answer as well</span>}
+        {!item.is_for_person && <span class="badge">sent to an agent; you can answer too</span>}
       </p>
       {item.reason && <p>“{item.reason}”</p>}
       {item.form === "call" ? (
         <pre tabIndex={0}>{JSON.stringify(item.arguments, null, 2)}</pre>
       ) : item.form === "request" ? (
-        <div class="card-wish">
-          <Long text={item.facts.filter(([label]) => label === "asks for" || label === "").map(([, said]) => said).join("\n")} />
+        <div class="card-text">
+          <Long text={item.facts.filter(([label]) => label === "asks for" || label === "").map(([, value]) => value).join("\n")} />
         </div>
       ) : item.form === "tool" ? (
         <dl class="facts">
-          {item.facts.map(([label, said], at) => [<dt key={`${at}.`}>{label}</dt>, <dd key={at}>{said}</dd>])}
+          {item.facts.map(([label, value], at) => [<dt key={`${at}.`}>{label}</dt>, <dd key={at}>{value}</dd>])}
         </dl>
       ) : null}
       <Does does={item.does} left={item.does_left} summary={item.summary} />
       {(item.fields ?? []).length > 0 && (
         <details open={item.does.length === 0}>
-          <summary>The fields it changes</summary>
+          <summary>Changed fields</summary>
           <Fields fields={item.fields ?? []} left={item.fields_left} whole={`plan get ${item.address} -o json`} />
         </details>
       )}
       <Answer
         about={item.address}
         choices={[
-          { words: questions.length > 0 ? "Answer" : "Approve", tone: "main", needsFields: questions.length > 0, step: approve },
-          { words: "Reject", tone: "grave", step: reject },
+          { label: questions.length > 0 ? "Answer" : "Approve", tone: "main", needsFields: questions.length > 0, step: approve },
+          { label: "Reject", tone: "grave", step: reject },
         ]}
       >
         {questions.map((one) => (

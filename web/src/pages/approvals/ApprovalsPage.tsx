@@ -1,4 +1,4 @@
-// What waits for a person: what it is, why, what it would change, and the answer.
+// Everything that waits for a user: its reason, its effect, and the form that answers it.
 
 import { computed } from "@preact/signals";
 import type { ComponentChildren } from "preact";
@@ -8,22 +8,21 @@ import { plan } from "../../log/plan";
 import { Problem } from "../../parts/Problem";
 import { WhyNot } from "../../parts/WhyNot";
 import { useRead } from "../../reading";
-import { plural } from "../../words/amounts";
 import { text } from "../../words/objects";
 import { lastNews } from "./Answer";
 import { ApprovalCard } from "./ApprovalCard";
 import "./approvals.css";
 import { ConflictCard } from "./ConflictCard";
-import { DoubtCard } from "./DoubtCard";
 import { HookCard } from "./HookCard";
+import { UnknownCallCard } from "./UnknownCallCard";
 
 export type Waiting = components["schemas"]["Waiting"];
 
-/** Calls in doubt, as one word that changes when they do: calls come and go all the time, these do not. */
-const doubts = computed(() => [...plan.kind("call").value.values()].filter((one) => text(one.status.state) === "Unknown").map((one) => one.address + one.rev).join(" "));
+/** Identifies the calls with an unknown outcome. Unlike the set of all calls, this text rarely changes. */
+const unknownCalls = computed(() => [...plan.kind("call").value.values()].filter((one) => text(one.status.state) === "Unknown").map((one) => one.address + one.rev).join(" "));
 
 export default function ApprovalsPage({ rest }: { rest: string }) {
-  const wake = `${plan.past.value} ${doubts.value} ${versions("approval")} ${versions("conflict")} ${versions("hook")}`;
+  const wake = `${plan.past.value} ${unknownCalls.value} ${versions("approval")} ${versions("conflict")} ${versions("hook")}`;
   const past = plan.past.value;
   const { value, error } = useRead<Waiting>("waiting", past === null ? {} : { at: past }, wake);
   const address = rest === "" ? "" : /^(approval|conflict|call|hook)\//.test(rest) ? rest : `approval/${rest}`;
@@ -33,7 +32,7 @@ export default function ApprovalsPage({ rest }: { rest: string }) {
     element?.scrollIntoView({ block: "nearest" });
     element?.focus({ preventScroll: true });
   }, [address, isThere]);
-  // Whoever has answered stands in a card that goes away: from there it goes on at the top.
+  // An answered card disappears and the focus with it: move the focus to the heading.
   const heading = useRef<HTMLHeadingElement>(null);
   useEffect(() => {
     if (lastNews.value && (document.activeElement === null || document.activeElement === document.body)) heading.current?.focus({ preventScroll: true });
@@ -46,7 +45,7 @@ export default function ApprovalsPage({ rest }: { rest: string }) {
           Approvals
         </h1>
         <span class="quiet" role="status">
-          {value !== undefined && (count === 0 ? "nothing waits for a person" : `${plural(count, "thing waits", "things wait")} for a person`)}
+          {value !== undefined && (count === 0 ? "nothing to approve" : `${count} pending`)}
         </span>
       </div>
       <p class="quiet answered" role="status">
@@ -54,14 +53,16 @@ export default function ApprovalsPage({ rest }: { rest: string }) {
       </p>
       <WhyNot />
       {error && <Problem error={error} />}
-      {value !== undefined && address !== "" && !knows(value, address) && <p class="quiet">{address} waits no more: it was answered, or is gone.</p>}
+      {value !== undefined && address !== "" && !knows(value, address) && <p class="quiet">{address} is not pending: it was answered or deleted.</p>}
       {value !== undefined && (
         <>
-          <Group title="For a yes" items={value.approvals} render={(one) => <ApprovalCard key={one.address} item={one} />} />
-          <Group title="Conflicts to rule on" items={value.conflicts} render={(one) => <ConflictCard key={one.address} item={one} />} />
-          <Group title="Calls in doubt" items={value.doubts} render={(one) => <DoubtCard key={one.address} item={one} />} />
-          <Group title="Hooks that stay until somebody lets them go" items={value.hooks} render={(one) => <HookCard key={one.address} item={one} />} />
-          {count === 0 && value.hooks.length === 0 && <p class="quiet">Edits that are held, requests of agents, questions of tool servers, conflicts over files and calls whose outcome nobody saw are asked here.</p>}
+          <Group title="Waiting for approval" items={value.approvals} render={(one) => <ApprovalCard key={one.address} item={one} />} />
+          <Group title="Conflicts to resolve" items={value.conflicts} render={(one) => <ConflictCard key={one.address} item={one} />} />
+          <Group title="Calls with an unknown outcome" items={value.doubts} render={(one) => <UnknownCallCard key={one.address} item={one} />} />
+          <Group title="Hooks that stay until you end them" items={value.hooks} render={(one) => <HookCard key={one.address} item={one} />} />
+          {count === 0 && value.hooks.length === 0 && (
+            <p class="quiet">Held edits, requests of agents, questions of tool servers, conflicts over files and calls with an unknown outcome appear here.</p>
+          )}
         </>
       )}
     </div>
@@ -72,7 +73,7 @@ function knows(value: Waiting, address: string): boolean {
   return [...value.approvals, ...value.conflicts, ...value.doubts, ...value.hooks].some((one) => one.address === address);
 }
 
-/** Changes whenever an object of the kind does what a person is asked about; how often a hook fired is not that. */
+/** Returns a text that changes with the objects of a kind. The number of times that a hook fired does not count. */
 function versions(kind: string): string {
   return [...plan.kind(kind).value.values()].map((one) => `${one.address}:${kind === "hook" ? `${one.generation}${text(one.status.state)}${text(one.status.approved_by)}` : one.rev}`).join(" ");
 }

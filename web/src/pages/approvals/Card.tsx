@@ -1,6 +1,6 @@
 import type { ComponentChildren } from "preact";
 
-/** One thing that waits: its name, what it is, and whatever says more. A link to it leads here and takes the focus. */
+/** A pending item with its title, kind, address and content. A link to it moves the focus here. */
 export function Card({ address, badge, title, children }: { address: string; badge: string; title: ComponentChildren; children: ComponentChildren }) {
   return (
     <article class="panel card" id={address} tabIndex={-1} aria-label={address}>

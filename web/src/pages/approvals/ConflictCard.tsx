@@ -1,4 +1,4 @@
-// Two agents that want the same files: both sides, and how it may go on.
+// Two agents that want the same files: both sides, and the possible decisions.
 
 import { useId, useState } from "preact/hooks";
 import { post } from "../../api";
@@ -13,7 +13,7 @@ import { Card } from "./Card";
 
 export type Conflict = components["schemas"]["OpenConflict"];
 
-const BECAUSE: Record<string, string> = { wait: "one has waited too long", deadlock: "they waited in a ring", contest: "one of them asked for it" };
+const CAUSES: Record<string, string> = { wait: "an agent waited too long", deadlock: "deadlock", contest: "an agent contested the lock" };
 
 export function ConflictCard({ item }: { item: Conflict }) {
   return (
@@ -22,37 +22,37 @@ export function ConflictCard({ item }: { item: Conflict }) {
       badge={item.state}
       title={
         <>
-          <Who address={item.wants} /> wants {item.paths.join(", ")} of <Who address={item.holds} />
+          <Who address={item.wants} /> wants {item.paths.join(", ")}, held by <Who address={item.holds} />
         </>
       }
     >
       <p class="quiet">
-        since <Ago at={item.since} plain />, because {BECAUSE[item.because] ?? item.because}
+        Open for <Ago at={item.since} plain />: {CAUSES[item.because] ?? item.because}
         {item.before && (
           <>
-            {" · before "}
-            {item.before === "a person" ? "a person" : <Who address={item.before} />}
+            {" · resolver: "}
+            {item.before === "a person" ? "a user" : <Who address={item.before} />}
           </>
         )}
-        {item.raised > 0 && ` · ${plural(item.raised, "time")} without an answer`}
+        {item.raised > 0 && ` · escalated ${plural(item.raised, "time")}`}
       </p>
       {item.text && (
-        <div class="card-wish">
+        <div class="card-text">
           <Long text={item.text} mono />
         </div>
       )}
       {item.ruling && (
         <p>
-          <strong>Ruled {item.ruling.how}</strong> by {item.ruling.by}: {item.ruling.means}
+          <strong>Decision: {item.ruling.how}</strong> by {item.ruling.by}: {item.ruling.means}
           {item.ruling.plan && ` “${item.ruling.plan}”`}
         </p>
       )}
-      <Ways item={item} />
+      <Decision item={item} />
     </Card>
   );
 }
 
-function Ways({ item }: { item: Conflict }) {
+function Decision({ item }: { item: Conflict }) {
   const usual = item.ways.filter((one) => one.usual);
   const [how, setHow] = useState(usual[0]?.how ?? "release");
   const [who, setWho] = useState("");
@@ -62,18 +62,18 @@ function Ways({ item }: { item: Conflict }) {
   const chosen = item.ways.find((one) => one.how === how && one.for === about);
   return (
     <Answer
-        about={item.address}
-      reason="What both are told"
+      about={item.address}
+      reason="Message to both agents"
       choices={[
         {
-          words: item.ruling ? "Overrule" : "Rule",
+          label: item.ruling ? "Change the decision" : "Resolve",
           tone: "main",
-          step: async (words) => heldOrDone(await post<Verdict>("rule", { conflict: item.address, how, for: about, plan: words }), "ruled"),
+          step: async (message) => heldOrDone(await post<Verdict>("rule", { conflict: item.address, how, for: about, plan: message }), "resolved"),
         },
       ]}
     >
       <fieldset class="ways-of">
-        <legend>How it goes on</legend>
+        <legend>Decision</legend>
         {usual.map((one) => (
           <label key={one.how}>
             <input
@@ -89,7 +89,7 @@ function Ways({ item }: { item: Conflict }) {
           </label>
         ))}
         <label class="ways-who">
-          about{" "}
+          for{" "}
           <select value={about} onChange={(event) => setWho(event.currentTarget.value)}>
             {parties.map((one) => (
               <option key={one} value={one}>
@@ -103,11 +103,11 @@ function Ways({ item }: { item: Conflict }) {
   );
 }
 
-/** A line for a list: where it is ruled on is the page of approvals. */
+/** A conflict as one line, with a link to the Approvals page, where it is resolved. */
 export function ConflictLine({ item }: { item: Conflict }) {
   return (
     <>
-      <a href={`/approvals/${item.address}`}>{item.address}</a>: <a href={linkTo(item.wants)}>{item.wants}</a> wants {item.paths.join(", ")} of{" "}
+      <a href={`/approvals/${item.address}`}>{item.address}</a>: <a href={linkTo(item.wants)}>{item.wants}</a> wants {item.paths.join(", ")}, held by{" "}
       <a href={linkTo(item.holds)}>{item.holds}</a>
     </>
   );

@@ -6,14 +6,14 @@ import { Card } from "./Card";
 
 type Hook = components["schemas"]["WaitingHook"];
 
-/** A hook that is there until a person says that it may go. */
+/** A hook that stays until a user ends it. */
 export function HookCard({ item }: { item: Hook }) {
   return (
     <Card address={item.address} badge="hook" title={item.address.replace(/^hook\//, "")}>
       <dl class="facts">
-        {item.facts.map(([label, said], at) => [<dt key={`${at}.`}>{label}</dt>, <dd key={at}>{said}</dd>])}
+        {item.facts.map(([label, value], at) => [<dt key={`${at}.`}>{label}</dt>, <dd key={at}>{value}</dd>])}
       </dl>
-      <Answer about={item.address} choices={[{ words: "Let it go", step: async (reason) => heldOrDone(await post<Verdict>("approve", { address: item.address, reason }), "it is over") }]} />
+      <Answer about={item.address} choices={[{ label: "End the hook", step: async (reason) => heldOrDone(await post<Verdict>("approve", { address: item.address, reason }), "ended") }]} />
     </Card>
   );
 }

@@ -1,4 +1,4 @@
-// What a tool server wants to know, as a form made from its schema.
+// The question of a tool server, as a form generated from its schema.
 
 import { useId } from "preact/hooks";
 
@@ -38,7 +38,7 @@ export function QuestionForm({ question, given, onInput }: { question: Question;
       {question.url && (
         <p>
           Go to{" "}
-          {isOfTheWeb(question.url) ? (
+          {isWebAddress(question.url) ? (
             <a href={question.url} target="_blank" rel="noreferrer noopener">
               {question.url}
             </a>
@@ -90,7 +90,7 @@ export function QuestionForm({ question, given, onInput }: { question: Question;
   );
 }
 
-/** What was given, in the types that the schemas ask for; what is optional and empty is left out. */
+/** Returns the values of the form in the types of the schemas, without empty optional fields. */
 export function contentOf(questions: readonly Question[], given: Given): Record<string, unknown> {
   const content: Record<string, unknown> = {};
   for (const question of questions) {
@@ -104,8 +104,8 @@ export function contentOf(questions: readonly Question[], given: Given): Record<
   return content;
 }
 
-/** Whether the address is one of a page: a tool server may name any, such as `javascript:` or one of a local program. */
-export function isOfTheWeb(url: string): boolean {
+/** Whether the address is HTTP or HTTPS. A tool server could also send `javascript:` or the scheme of a local program. */
+export function isWebAddress(url: string): boolean {
   return /^https?:\/\//i.test(url);
 }
 

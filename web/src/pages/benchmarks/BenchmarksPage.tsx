@@ -1,4 +1,4 @@
-// Suites, runs of them, what became of each case, and how models compare. All figures are the server's.
+// Benchmark suites, runs, results of each case, and comparisons of models. The server computes all figures.
 
 import "./benchmarks.css";
 import { CaseView } from "./CaseView";

@@ -1,6 +1,6 @@
-// What a check saw: a screenshot as a picture, a text as a text, and anything else to be kept as a file.
+// A file that a check recorded: a screenshot as a picture, a text as text, anything else as a download.
 //
-// It is fetched with the token and shown by an address of this page's own, so no link to it opens anything.
+// The page fetches it with the token and shows it under a blob URL, which works only in this page.
 
 import { useEffect, useState } from "preact/hooks";
 import { getBlob, type Refused, refusedOf } from "../../api";
@@ -8,7 +8,7 @@ import { Problem } from "../../parts/Problem";
 import { ofRun } from "./places";
 import type { Blob as Seen } from "./types";
 
-const TEXT_CHARS = 50_000; // Shown at once; the file has it all.
+const TEXT_CHARS = 50_000; // Shown here; the download has the full text.
 
 interface Shown {
   url: string;
@@ -45,12 +45,12 @@ export function BlobView({ suite, run, blob, check }: { suite: string; run: stri
         {blob.name} <span class="quiet number">{bytes(blob.size)}</span>
       </summary>
       {error && <Problem error={error} />}
-      {shown !== null && isPicture && <img src={shown.url} alt={`${blob.name}, as the check ${check} saw it`} />}
+      {shown !== null && isPicture && <img src={shown.url} alt={`${blob.name}, recorded by the check ${check}`} />}
       {shown !== null && shown.text !== "" && <pre tabIndex={0}>{shown.text}</pre>}
-      {shown !== null && shown.left > 0 && <p class="quiet">… and {bytes(shown.left)} more: the file has it all.</p>}
+      {shown !== null && shown.left > 0 && <p class="quiet">… and {bytes(shown.left)} more. Download the file for the full text.</p>}
       {shown !== null && (
         <a href={shown.url} download={`${check}-${blob.name}`}>
-          Keep {blob.name} as a file
+          Download {blob.name}
         </a>
       )}
     </details>

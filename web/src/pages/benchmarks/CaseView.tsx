@@ -1,4 +1,4 @@
-// One case of a run: what is asked, how it is checked, and how it went with each model.
+// One case of a run: its prompts, checks, files, and the result with each model.
 
 import { useAnswer } from "../../answer";
 import { Problem } from "../../parts/Problem";
@@ -11,10 +11,10 @@ import { Verdict } from "./Verdict";
 
 export function CaseView({ suite, run, id }: { suite: string; run: string; id: string }) {
   const { value, error, again } = useAnswer<CaseTold>(ofRun(suite, run, `/cases/${encodeURIComponent(id)}`));
-  useFollowing(suite, run, isOpen(value?.entries.map((one) => one.verdict)), { heard: (frame) => frame.events.some((one) => one.case === id), again });
+  useFollowing(suite, run, isOpen(value?.entries.map((one) => one.verdict)), { isRelevant: (frame) => frame.events.some((one) => one.case === id), again });
   return (
     <article aria-labelledby="case-title">
-      <nav aria-label="Way back">
+      <nav aria-label="Breadcrumb">
         <a href={toRun(suite, run)}>
           {suite}/{run}
         </a>
@@ -28,17 +28,17 @@ export function CaseView({ suite, run, id }: { suite: string; run: string; id: s
             <Tags tags={value.about.tags} language={value.about.language} />
             {value.about.image && <span class="badge tag mono">{value.about.image}</span>}
           </p>
-          <h2>How it went</h2>
+          <h2>Results</h2>
           <Entries value={value} />
-          <h2>{value.prompts.length === 1 ? "What is asked" : "What is asked, in several ways"}</h2>
+          <h2>{value.prompts.length === 1 ? "Prompt" : "Prompt variants"}</h2>
           {value.prompts.map((prompt) => (
             <pre key={prompt}>{prompt}</pre>
           ))}
-          <h2>What must hold</h2>
+          <h2>Checks</h2>
           <Checks checks={value.checks} />
           {value.about.tools !== null && (
             <>
-              <h2>Its tools</h2>
+              <h2>Tools</h2>
               <p class="mono">{value.about.tools.join(", ") || "none"}</p>
             </>
           )}
@@ -51,7 +51,7 @@ export function CaseView({ suite, run, id }: { suite: string; run: string; id: s
 
 function Entries({ value }: { value: CaseTold }) {
   return (
-    <div class="scroll" role="region" aria-label="How it went" tabIndex={0}>
+    <div class="scroll" role="region" aria-label="Results" tabIndex={0}>
       <table>
         <thead>
           <tr>
@@ -62,8 +62,8 @@ function Entries({ value }: { value: CaseTold }) {
             <th scope="col">Calls</th>
             <th scope="col">Tokens</th>
             <th scope="col">Cost</th>
-            <th scope="col">Took</th>
-            <th scope="col">Why</th>
+            <th scope="col">Time</th>
+            <th scope="col">Reason</th>
           </tr>
         </thead>
         <tbody>
@@ -77,7 +77,7 @@ function Entries({ value }: { value: CaseTold }) {
               <td class="number">{one.trial}</td>
               <td>
                 <Verdict verdict={one.verdict} />
-                {one.touched && <span class="badge">a person helped</span>}
+                {one.touched && <span class="badge">helped by a user</span>}
               </td>
               <td class="number">{one.usage?.turns}</td>
               <td class="number">{one.usage?.calls}</td>
@@ -120,7 +120,7 @@ function Files({ files }: { files: Record<string, string> }) {
   if (names.length === 0) return null;
   return (
     <>
-      <h2>Files that lie there first</h2>
+      <h2>Initial files</h2>
       {names.map((name) => (
         <details key={name}>
           <summary class="mono">{name}</summary>

@@ -1,4 +1,4 @@
-// Several runs side by side: those of a suite on the keys that they share, each with its interval.
+// A comparison of several runs. Runs of one suite are compared on their common cases, with confidence intervals.
 
 import { useAnswer } from "../../answer";
 import { Problem } from "../../parts/Problem";
@@ -16,21 +16,21 @@ export function ComparisonView({ runs }: { runs: readonly string[] }) {
   const others = (all.value?.runs ?? []).filter((one) => one.total > 0 && !runs.includes(`${one.suite}/${one.run}`));
   return (
     <article aria-labelledby="comparison-title">
-      <nav aria-label="Way back">
+      <nav aria-label="Breadcrumb">
         <a href={toAll()}>All benchmarks</a>
       </nav>
       <h1 id="comparison-title">Comparison</h1>
       {live.map((one) => (
         <Following key={`${one.suite}/${one.run}`} suite={one.suite} run={one.run} again={again} />
       ))}
-      <ul class="chosen" aria-label="Runs that are compared">
+      <ul class="chosen" aria-label="Compared runs">
         {runs.map((name) => {
           const [suite = "", run = ""] = name.split("/");
           return (
             <li key={name} class="badge">
               <a href={toRun(suite, run)}>{name}</a>{" "}
               {runs.length > 1 && (
-                <a href={toComparison(runs.filter((one) => one !== name))} aria-label={`Leave ${name} out`}>
+                <a href={toComparison(runs.filter((one) => one !== name))} aria-label={`Remove ${name}`}>
                   ×
                 </a>
               )}
@@ -57,8 +57,8 @@ export function ComparisonView({ runs }: { runs: readonly string[] }) {
   );
 }
 
-/** One of the runs goes on: nothing of that is to be seen but the figures. */
+/** Updates the figures while a compared run continues. Renders nothing. */
 function Following({ suite, run, again }: { suite: string; run: string; again: () => void }) {
-  useFollowing(suite, run, true, { heard: () => true, again });
+  useFollowing(suite, run, true, { isRelevant: () => true, again });
   return null;
 }

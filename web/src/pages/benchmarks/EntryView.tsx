@@ -1,4 +1,4 @@
-// One entry: a case with one model in one trial. What it was told, did and said, what its checks saw, and what it cost.
+// One trial of a case with one model: its prompt, checks, transcript, calls and cost.
 
 import { useAnswer } from "../../answer";
 import { Life } from "../../parts/Life";
@@ -20,11 +20,11 @@ interface Props {
 
 export function EntryView({ suite, run, id, model, trial }: Props) {
   const { value, error, again } = useAnswer<EntryTold>(ofRun(suite, run, `/cases/${encodeURIComponent(id)}`), { model, trial });
-  const heard = (frame: RunFrame): boolean => frame.events.some((one) => one.case === id && one.model === model && one.trial === trial);
-  useFollowing(suite, run, isOpen(value ? [value.verdict] : undefined), { heard, again });
+  const isRelevant = (frame: RunFrame): boolean => frame.events.some((one) => one.case === id && one.model === model && one.trial === trial);
+  useFollowing(suite, run, isOpen(value ? [value.verdict] : undefined), { isRelevant, again });
   return (
     <article class="entry" aria-labelledby="entry-title">
-      <nav aria-label="Way back">
+      <nav aria-label="Breadcrumb">
         <a href={toRun(suite, run)}>
           {suite}/{run}
         </a>{" "}
@@ -39,21 +39,21 @@ export function EntryView({ suite, run, id, model, trial }: Props) {
         <>
           <p role="status">{value.why}</p>
           <Figures value={value} />
-          <h2>What it was asked</h2>
+          <h2>Prompt</h2>
           <pre>{value.prompt}</pre>
           <h2>Checks</h2>
-          {value.checks.length === 0 && <p class="quiet">None has run yet.</p>}
+          {value.checks.length === 0 && <p class="quiet">No check has run yet.</p>}
           <ol class="checks">
             {value.checks.map((one) => (
               <CheckResult key={one.check} suite={suite} run={run} check={one} />
             ))}
           </ol>
           <h2>Transcript</h2>
-          {value.transcripts.length === 0 && <p class="quiet">The log of this run's plan is not there any more.</p>}
+          {value.transcripts.length === 0 && <p class="quiet">No transcript: the log of this run was deleted.</p>}
           {value.transcripts.map((one) => (
             <section key={one.agent} aria-label={`Transcript of ${one.agent}`}>
               {value.transcripts.length > 1 && <h3>{one.agent}</h3>}
-              <Life items={one.items} label={`What ${one.agent} was told, said and did`} />
+              <Life items={one.items} label={`Conversation of ${one.agent}`} />
             </section>
           ))}
           <h2>Calls</h2>
@@ -66,18 +66,18 @@ export function EntryView({ suite, run, id, model, trial }: Props) {
 
 function Figures({ value }: { value: EntryTold }) {
   const used = value.usage;
-  const told: [string, string | number][] = [
+  const facts: [string, string | number][] = [
     ...(used ? ([["turns", used.turns], ["calls", used.calls], ["tokens", `${used.tokens_in} in, ${used.tokens_out} out`], ["cost", used.usd_words]] as [string, string | number][]) : []),
     ...(used?.escalated ? ([["stronger model", `${used.escalated.tokens} tokens, $${used.escalated.usd}`]] as [string, string][]) : []),
-    ...(value.seconds ? ([["took", value.seconds]] as [string, string][]) : []),
+    ...(value.seconds ? ([["time", value.seconds]] as [string, string][]) : []),
     ...value.figures.map((one): [string, string] => [one.figure, one.value]),
-    ["prompt", `number ${value.variant + 1}`],
+    ["prompt", `variant ${value.variant + 1}`],
     ...(value.attempts > 1 ? ([["attempts", value.attempts]] as [string, number][]) : []),
-    ["its task", `${value.task} in the run's own plan`],
+    ["task", `${value.task} in the plan of the run`],
   ];
   return (
     <dl class="facts">
-      {told.map(([name, words]) => (
+      {facts.map(([name, words]) => (
         <Fact key={name} name={name} words={words} />
       ))}
     </dl>
@@ -107,7 +107,7 @@ function CheckResult({ suite, run, check }: { suite: string; run: string; check:
 }
 
 function Calls({ calls }: { calls: readonly Call[] }) {
-  if (calls.length === 0) return <p class="quiet">It called no tool.</p>;
+  if (calls.length === 0) return <p class="quiet">No tool calls.</p>;
   return (
     <div class="scroll" role="region" aria-label="Calls" tabIndex={0}>
       <table class="calls">

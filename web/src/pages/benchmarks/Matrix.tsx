@@ -1,19 +1,19 @@
-// Every case with every model: a sign a trial, each a link to what became of it.
+// A table of all cases and models, with a sign for each trial that links to its result.
 
 import { useState } from "preact/hooks";
 import { toCase, toEntry } from "./places";
 import type { Section } from "./types";
 import { signOfVerdict, toneOfVerdict } from "./Verdict";
 
-const SHOWN = 200; // Rows at first: suites that were imported have thousands of cases.
+const SHOWN = 200; // Initial rows: imported suites have thousands of cases.
 
 type Filter = "all" | "unpassed" | "differing" | "undecided";
 
 const FILTERS: Record<Filter, string> = {
   all: "all cases",
-  unpassed: "not passed by all",
-  differing: "where models differ",
-  undecided: "with something undecided",
+  unpassed: "not passed by all models",
+  differing: "different results",
+  undecided: "without a verdict",
 };
 
 export function Matrix({ section }: { section: Section }) {
@@ -21,10 +21,10 @@ export function Matrix({ section }: { section: Section }) {
   const [filter, setFilter] = useState<Filter>("all");
   const [count, setCount] = useState(SHOWN);
   const all = Object.keys(section.cases);
-  const found = all.filter((id) => id.includes(words.trim()) && holds(filter, section.cases[id] ?? []));
+  const found = all.filter((id) => id.includes(words.trim()) && matches(filter, section.cases[id] ?? []));
   return (
-    <section aria-label={`Every verdict of ${section.suite}`}>
-      <h3>Every verdict</h3>
+    <section aria-label={`All verdicts of ${section.suite}`}>
+      <h3>All verdicts</h3>
       <div class="toolbar">
         <label>
           Case <input type="search" value={words} onInput={(event) => setWords(event.currentTarget.value)} />
@@ -32,9 +32,9 @@ export function Matrix({ section }: { section: Section }) {
         <label>
           Show{" "}
           <select value={filter} onChange={(event) => setFilter(event.currentTarget.value as Filter)}>
-            {Object.entries(FILTERS).map(([name, said]) => (
+            {Object.entries(FILTERS).map(([name, label]) => (
               <option key={name} value={name}>
-                {said}
+                {label}
               </option>
             ))}
           </select>
@@ -48,7 +48,7 @@ export function Matrix({ section }: { section: Section }) {
           <thead>
             <tr>
               <th scope="col" class="name">
-                case
+                Case
               </th>
               {section.columns.map((column) => (
                 <th key={column.label} scope="col">
@@ -102,7 +102,7 @@ function Trials({ suite, run, id, model, trials }: TrialsProps) {
   );
 }
 
-function holds(filter: Filter, columns: readonly Record<string, string>[]): boolean {
+function matches(filter: Filter, columns: readonly Record<string, string>[]): boolean {
   const verdicts = columns.map((trials) => Object.values(trials));
   const every = verdicts.flat();
   switch (filter) {

@@ -1,4 +1,4 @@
-// All suites and all runs; some runs can be chosen to be compared.
+// The lists of suites and runs. Selected runs can be compared.
 
 import { useEffect, useState } from "preact/hooks";
 import { useAnswer } from "../../answer";
@@ -9,7 +9,7 @@ import type { RunLine, Runs as AllRuns, Suites as AllSuites } from "./types";
 import { RunState, Valid } from "./Verdict";
 
 const LIVE_EVERY_MS = 2_000;
-const EVERY_MS = 15_000; // Nobody tells when somebody begins a run.
+const EVERY_MS = 15_000; // The server does not announce new runs.
 
 export function Overview() {
   return (
@@ -36,8 +36,8 @@ function Suites() {
                 <th scope="col">Suite</th>
                 <th scope="col">Cases</th>
                 <th scope="col">Validated</th>
-                <th scope="col">From</th>
-                <th scope="col">About</th>
+                <th scope="col">Source</th>
+                <th scope="col">Description</th>
               </tr>
             </thead>
             <tbody>
@@ -81,7 +81,7 @@ function Runs() {
       {value === null && error === null && <p class="quiet">…</p>}
       {value?.runs.length === 0 && (
         <p class="quiet">
-          None yet: <code>plan bench run SUITE --model oracle --model nop</code> makes one.
+          No runs yet. To start one, run <code>plan bench run SUITE --model oracle --model nop</code>.
         </p>
       )}
       {value !== null && value.runs.length > 0 && (
@@ -93,9 +93,9 @@ function Runs() {
                 <th scope="col">Run</th>
                 <th scope="col">State</th>
                 <th scope="col">Ended</th>
-                <th scope="col">Passed, with the interval of 95 %</th>
+                <th scope="col">Passed (95 % interval)</th>
                 <th scope="col">Cost</th>
-                <th scope="col">When</th>
+                <th scope="col">Age</th>
               </tr>
             </thead>
             <tbody>
@@ -108,7 +108,7 @@ function Runs() {
       )}
       {value !== null && value.left > 0 && (
         <p class="quiet">
-          {value.left} older runs are not shown; <code>plan bench report</code> lists them all.
+          {value.left} older runs are not shown. To list all of them, run <code>plan bench report</code>.
         </p>
       )}
     </section>

@@ -1,4 +1,4 @@
-// A report over one run or several: plots with the same figures in a table beside each, and every verdict.
+// A report on one run or several: plots, each with a table of its figures, and all verdicts.
 
 import { Matrix } from "./Matrix";
 import { CostPlot, PairPlot, RatePlot } from "./plots";
@@ -6,7 +6,7 @@ import { toCase, toRun } from "./places";
 import type { Report, Section, Sheet } from "./types";
 
 const WITH_PLOT: readonly string[] = ["Pass rate", "Cost", "Models in pairs"];
-const FOLDED: readonly string[] = ["Soft figures"]; // Dozens of lines that never change a verdict.
+const FOLDED: readonly string[] = ["Soft figures"]; // Many lines, which never change a verdict.
 
 export function ReportView({ report }: { report: Report }) {
   return (
@@ -25,7 +25,7 @@ function SectionView({ section, id, isAlone }: { section: Section; id: string; i
   return (
     <section aria-labelledby={isAlone ? undefined : id} aria-label={isAlone ? `Figures of ${section.suite}` : undefined}>
       {!isAlone && <h2 id={id}>{section.suite}</h2>}
-      <Troubles section={section} />
+      <Warnings section={section} />
       <p>{section.scale}</p>
       {rates && (
         <Part sheet={rates}>
@@ -57,12 +57,12 @@ function SectionView({ section, id, isAlone }: { section: Section; id: string; i
   );
 }
 
-/** What must be known of the runs before their figures are read. */
-function Troubles({ section }: { section: Section }) {
+/** Problems of the runs that affect their figures. */
+function Warnings({ section }: { section: Section }) {
   const found = section.runs.filter((one) => one.troubles.length > 0);
   if (found.length === 0) return null;
   return (
-    <aside class="troubles" aria-label={`What must be known of ${section.suite}`}>
+    <aside class="troubles" aria-label={`Warnings about ${section.suite}`}>
       <ul>
         {found.flatMap((one) =>
           one.troubles.map((trouble) => (
@@ -111,7 +111,7 @@ function Part({ sheet, children }: { sheet: Sheet; children?: preact.ComponentCh
   );
 }
 
-/** A table of the report as it is in all its forms. Focus lets keyboards scroll what a narrow screen cuts. */
+/** A table of the report. It can take the focus, so that the keyboard can scroll it on a narrow screen. */
 export function SheetTable({ sheet }: { sheet: Sheet }) {
   return (
     <div class="sheet">

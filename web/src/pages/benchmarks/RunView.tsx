@@ -1,4 +1,4 @@
-// One run, also while it goes on: its report is asked for again whenever events come.
+// One run. While it continues, its report is read again whenever events arrive.
 
 import { useState } from "preact/hooks";
 import { useAnswer } from "../../answer";
@@ -22,7 +22,7 @@ export function RunView({ suite, run }: { suite: string; run: string }) {
   const isLive = value?.state === "live";
   return (
     <article aria-labelledby="run-title">
-      <nav aria-label="Way back">
+      <nav aria-label="Breadcrumb">
         <a href={toAll()}>All benchmarks</a>
       </nav>
       <h1 id="run-title">
@@ -34,34 +34,34 @@ export function RunView({ suite, run }: { suite: string; run: string }) {
         <>
           <p role="status">
             {value.words}
-            {value.usd && `, ${value.usd} in all`}
+            {value.usd && `, total cost ${value.usd}`}
             {value.last_ts !== null && !isLive && (
               <>
                 , <Ago at={value.last_ts} />
               </>
             )}
-            {isLive && line === "lost" && ", connection lost, trying again"}
+            {isLive && line === "lost" && ", connection lost, reconnecting"}
           </p>
           {value.total > 0 && value.done < value.total && (
-            <Bar label="ended" used={value.done} bound={value.total} words={`${value.done} of ${value.total}`} />
+            <Bar label="finished" used={value.done} bound={value.total} words={`${value.done} of ${value.total}`} />
           )}
-          {isLive && <Happening suite={suite} run={run} events={events} />}
+          {isLive && <Events suite={suite} run={run} events={events} />}
           {value.report !== null && <ReportView report={value.report} />}
-          <h2>On the command line</h2>
+          <h2>Commands</h2>
           <ul class="commands">
             {value.report !== null && (
               <li>
-                <a href={toComparison([`${suite}/${run}`])}>Compare it</a> with others, or <code>{value.commands.report}</code>
+                <a href={toComparison([`${suite}/${run}`])}>Compare with other runs</a>, or run <code>{value.commands.report}</code>
               </li>
             )}
             {value.state !== "live" && value.state !== "complete" && (
               <li>
-                Go on with it: <code>{value.commands.resume}</code>
+                Resume the run: <code>{value.commands.resume}</code>
               </li>
             )}
             {value.commands.plan && (
               <li>
-                Its plan, with all that its agents did: <code>{value.commands.plan}</code>
+                Show its plan and agents: <code>{value.commands.plan}</code>
               </li>
             )}
           </ul>
@@ -71,22 +71,22 @@ export function RunView({ suite, run }: { suite: string; run: string }) {
   );
 }
 
-/** The newest events as they come; `again` is called now and then while they do. */
+/** Follows the events of the run; calls `again` at intervals while events arrive. */
 function useEvents(suite: string, run: string, again: () => void): { events: readonly RunEvent[]; line: Line } {
   const [events, setEvents] = useState<readonly RunEvent[]>([]);
-  const heard = (frame: RunFrame): boolean => {
-    // A run that was begun anew under the same name counts anew.
+  const isRelevant = (frame: RunFrame): boolean => {
+    // A lower number means that the run was restarted under the same name: drop the old events.
     setEvents((before) => [...((before.at(-1)?.seq ?? 0) > frame.seq ? [] : before), ...frame.events].slice(-EVENTS_SHOWN));
     return true;
   };
-  return { events, line: useFollowing(suite, run, true, { heard, again }) };
+  return { events, line: useFollowing(suite, run, true, { isRelevant, again }) };
 }
 
-function Happening({ suite, run, events }: { suite: string; run: string; events: readonly RunEvent[] }) {
+function Events({ suite, run, events }: { suite: string; run: string; events: readonly RunEvent[] }) {
   return (
-    <section aria-labelledby="happening-title">
-      <h2 id="happening-title">What happens</h2>
-      <div class="happening" role="log" aria-label="What happens" tabIndex={0}>
+    <section aria-labelledby="events-title">
+      <h2 id="events-title">Events</h2>
+      <div class="events" role="log" aria-label="Events" tabIndex={0}>
         <ol reversed>
           {[...events].reverse().map((one) => (
             <li key={one.seq}>

@@ -1,7 +1,8 @@
-// One suite: its cases, what proves their checks right, and whether that was tried.
+// One suite: its cases, the proofs of their checks, and its validation.
 
 import { useAnswer } from "../../answer";
 import { Problem } from "../../parts/Problem";
+import { plural } from "../../words/amounts";
 import { toAll, toRun } from "./places";
 import { Reading } from "./Reading";
 import type { SuiteCase, SuiteTold } from "./types";
@@ -11,7 +12,7 @@ export function SuiteView({ suite }: { suite: string }) {
   const { value, error } = useAnswer<SuiteTold>(`/suites/${suite.split("/").map(encodeURIComponent).join("/")}`);
   return (
     <article aria-labelledby="suite-title">
-      <nav aria-label="Way back">
+      <nav aria-label="Breadcrumb">
         <a href={toAll()}>All benchmarks</a>
       </nav>
       <h1 id="suite-title">{value?.suite ?? suite}</h1>
@@ -23,22 +24,22 @@ export function SuiteView({ suite }: { suite: string }) {
           <p>
             <Valid valid={value.valid} />{" "}
             {value.validation ? (
-              <a href={toRun(value.suite, "validation")}>the run of its proofs</a>
+              <a href={toRun(value.suite, "validation")}>validation run</a>
             ) : (
               <span class="quiet">
-                <code>plan bench validate {value.key}</code> tries its proofs
+                To validate it, run <code>plan bench validate {value.key}</code>.
               </span>
             )}
           </p>
           {value.faults.length > 0 && (
             <ul class="problem">
-              {value.faults.map((fault) => (
-                <li key={fault}>{fault}</li>
+              {value.faults.map((error) => (
+                <li key={error}>{error}</li>
               ))}
             </ul>
           )}
           <p class="quiet">
-            <code>plan bench run {value.key} --model oracle --model nop</code> runs it.
+            To run it: <code>plan bench run {value.key} --model oracle --model nop</code>
           </p>
           <Cases cases={value.members} />
         </>
@@ -58,7 +59,7 @@ function Cases({ cases }: { cases: readonly SuiteCase[] }) {
             <th scope="col">Image</th>
             <th scope="col">Checks</th>
             <th scope="col">Proofs</th>
-            <th scope="col">What is asked</th>
+            <th scope="col">Prompt</th>
           </tr>
         </thead>
         <tbody>
@@ -85,7 +86,7 @@ function Cases({ cases }: { cases: readonly SuiteCase[] }) {
               <td class="prose">
                 {one.about}
                 <details>
-                  <summary>{one.prompts.length === 1 ? "The prompt" : `${one.prompts.length} prompts`}</summary>
+                  <summary>{one.prompts.length === 1 ? "Full prompt" : `${one.prompts.length} prompts`}</summary>
                   {one.prompts.map((prompt) => (
                     <pre key={prompt}>{prompt}</pre>
                   ))}
@@ -100,8 +101,8 @@ function Cases({ cases }: { cases: readonly SuiteCase[] }) {
 }
 
 function proofs({ proofs: { oracle, mutant, cheat } }: SuiteCase): string {
-  const cheats = cheat === "standard" ? "the standard cheats" : cheat.length > 0 ? `${cheat.length} cheats` : "";
-  return [oracle.length > 0 && `${oracle.length} oracles`, mutant.length > 0 && `${mutant.length} mutants`, cheats].filter(Boolean).join(", ");
+  const cheats = cheat === "standard" ? "standard cheats" : cheat.length > 0 ? plural(cheat.length, "cheat") : "";
+  return [oracle.length > 0 && plural(oracle.length, "oracle"), mutant.length > 0 && plural(mutant.length, "mutant"), cheats].filter(Boolean).join(", ");
 }
 
 export function Tags({ tags, language }: { tags: Record<string, unknown>; language: string }) {

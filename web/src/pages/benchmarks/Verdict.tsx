@@ -1,4 +1,4 @@
-// How an entry, a check or a run ended: a sign and a word, coloured beside.
+// The verdict of a trial or check, and the state of a run: a coloured sign and a word.
 
 const VERDICTS: Record<string, { sign: string; tone: string }> = {
   pass: { sign: "✔", tone: "good" },
@@ -33,10 +33,10 @@ export function RunState({ state }: { state: string }) {
   return <Sign {...(STATES[state] ?? { sign: "·", tone: "idle" })} word={state} />;
 }
 
-/** Whether a suite or a case is known to measure what it says. */
+/** The validation of a suite or case: null if it was not validated. */
 export function Valid({ valid }: { valid: boolean | null }) {
   if (valid === null) return <Sign sign="○" tone="idle" word="not validated" />;
-  return valid ? <Sign sign="✔" tone="good" word="valid" /> : <Sign sign="✖" tone="bad" word="not valid" />;
+  return valid ? <Sign sign="✔" tone="good" word="valid" /> : <Sign sign="✖" tone="bad" word="invalid" />;
 }
 
 function Sign({ sign, tone, word }: { sign: string; tone: string; word: string }) {

@@ -1,23 +1,23 @@
-// What happens in a run, heard as it does: what is shown of the run is read again then.
+// Follows the events of a run, so that pages read it again.
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { type Line, wire } from "../../socket";
 import { ofRun } from "./places";
 import type { RunFrame } from "./types";
 
-const PACE_MS = 700; // A run that goes on is folded anew for a reader no more often.
+const PACE_MS = 700; // The shortest time between two reads of a running run.
 
-interface Ears {
-  /** Whether what is shown may be another after this. */
-  heard: (frame: RunFrame) => boolean;
+interface Listener {
+  /** Whether the frame can change what the page shows. */
+  isRelevant: (frame: RunFrame) => boolean;
   again: () => void;
 }
 
-/** Listens to the run while `isOpen`; `again` is called now and then while that goes on which `heard` wants. */
-export function useFollowing(suite: string, run: string, isOpen: boolean, ears: Ears): Line {
+/** Follows the run while `isOpen`; calls `again` at intervals while relevant frames arrive. */
+export function useFollowing(suite: string, run: string, isOpen: boolean, listener: Listener): Line {
   const [line, setLine] = useState<Line>("connecting");
-  const now = useRef(ears);
-  now.current = ears;
+  const now = useRef(listener);
+  now.current = listener;
   useEffect(() => {
     if (!isOpen) return;
     let seq = 0;
@@ -27,7 +27,7 @@ export function useFollowing(suite: string, run: string, isOpen: boolean, ears: 
       line: setLine,
       frame: (frame) => {
         seq = frame.seq;
-        if (!now.current.heard(frame)) return;
+        if (!now.current.isRelevant(frame)) return;
         timer ||= window.setTimeout(() => {
           timer = 0;
           now.current.again();
@@ -42,7 +42,7 @@ export function useFollowing(suite: string, run: string, isOpen: boolean, ears: 
   return line;
 }
 
-/** Whether more may become of one of these; also while nothing is known of them yet. */
+/** Whether one of the verdicts can still change; true while they are not loaded. */
 export function isOpen(verdicts: readonly string[] | undefined): boolean {
   return verdicts === undefined || verdicts.some((one) => one === "running" || one === "missing");
 }

@@ -1,4 +1,4 @@
-// Where things of the benchmarks are: /benchmarks/run/SUITE/RUN, and so on.
+// Links to the benchmark pages, such as /benchmarks/run/SUITE/RUN.
 
 import { href } from "../../routes";
 
@@ -10,7 +10,7 @@ export const toEntry = (suite: string, run: string, id: string, model: string, t
   href("benchmarks", `run/${suite}/${run}/${id}/${model}/${trial}`);
 export const toComparison = (runs: readonly string[]): string => href("benchmarks", `compare/${runs.join("/")}`);
 
-/** The path of the API below a run. */
+/** Returns the API path of a run, with `more` appended. */
 export function ofRun(suite: string, run: string, more = ""): string {
   return `/runs/${encodeURIComponent(suite)}/${encodeURIComponent(run)}${more}`;
 }

@@ -1,5 +1,5 @@
-// The plots of a report as SVG. Text keeps its size on a narrow screen, since a plot is drawn as wide as it is shown;
-// models differ by the shape of their mark beside its colour, and the table beside each plot says the same.
+// The plots of a report as SVG. A plot is drawn at its displayed width, so text keeps its size on a narrow screen. Models
+// differ by the shape of their mark, not only by its colour. The table next to each plot has the same figures.
 
 import { scaleLinear } from "d3-scale";
 import { line, symbol, symbolCircle, symbolCross, symbolDiamond, symbolSquare, symbolTriangle, type SymbolType } from "d3-shape";
@@ -7,7 +7,7 @@ import type { ComponentChildren } from "preact";
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { Column, Interval, Pair, Section } from "./types";
 
-const ROW = 42; // Its words, and below them its line.
+const ROW = 42; // A text, and its line below.
 const HEAD = 24;
 const AXIS = 24;
 const FIELD = 250;
@@ -26,13 +26,13 @@ interface PlotProps {
   id: string;
 }
 
-/** Pass rates with their intervals; what doing nothing and the oracle score are lines across. */
+/** Pass rates with their intervals. The rates of `nop` and `oracle` are lines across all rows. */
 export function RatePlot({ section, id }: PlotProps) {
   const columns = section.columns.filter((one) => one.rate !== null);
   const height = HEAD + ROW * columns.length + AXIS;
-  const said = columns.map((one) => `${one.label} ${one.words}`).join("; ");
+  const description = columns.map((one) => `${one.label} ${one.words}`).join("; ");
   return (
-    <Plot id={id} height={height} title={`Pass rates of ${section.suite}`} said={said}>
+    <Plot id={id} height={height} title={`Pass rates of ${section.suite}`} description={description}>
       {(width) => {
         const x = scaleLinear([0, 1], [MARGIN, width - MARGIN]);
         return (
@@ -52,14 +52,14 @@ export function RatePlot({ section, id }: PlotProps) {
   );
 }
 
-/** How much more of two models the first passes, with the interval: left of the line the second is better. */
+/** The difference in pass rate of two models, with its interval. Left of the zero line, the second model is better. */
 export function PairPlot({ section, id }: PlotProps) {
   const pairs = section.pairs.filter((one) => one.cases > 0);
   if (pairs.length === 0) return null;
   const height = HEAD + ROW * pairs.length + AXIS;
-  const said = pairs.map((one) => `${one.a} beside ${one.b}: ${one.words}, ${one.sentence}`).join("; ");
+  const description = pairs.map((one) => `${one.a} and ${one.b}: ${one.words}, ${one.sentence}`).join("; ");
   return (
-    <Plot id={id} height={height} title={`Models of ${section.suite} in pairs`} said={said}>
+    <Plot id={id} height={height} title={`Pairs of models in ${section.suite}`} description={description}>
       {(width) => {
         const x = scaleLinear([-1, 1], [MARGIN, width - MARGIN]);
         return (
@@ -91,7 +91,7 @@ function PairRow({ pair, y, width, x }: { pair: Pair; y: number; width: number; 
   );
 }
 
-/** Cost against quality: what an entry takes in the middle, and how many pass. In tokens where nothing was paid. */
+/** The median cost of a trial against the pass rate. Costs are in tokens if no model costs money. */
 export function CostPlot({ section, id }: PlotProps) {
   const isPaid = section.columns.some((one) => (one.median_usd ?? 0) > 0);
   const amount = (one: Column): number | null => (isPaid ? one.median_usd : one.median_tokens);
@@ -101,7 +101,7 @@ export function CostPlot({ section, id }: PlotProps) {
   const height = FIELD + AXIS;
   const unit = isPaid ? "dollars" : "tokens";
   return (
-    <Plot id={id} height={height} title={`Cost against quality in ${section.suite}`} said={`By the median of ${unit} an entry. ${spots.map(words).join("; ")}`}>
+    <Plot id={id} height={height} title={`Cost against quality in ${section.suite}`} description={`Median of ${unit} per trial. ${spots.map(words).join("; ")}`}>
       {(width) => {
         const x = scaleLinear([0, most], [48, width - 40]).nice(4);
         const y = scaleLinear([0, 1], [FIELD - 8, 18]);
@@ -140,7 +140,7 @@ function Spot({ column, x, y, words, width }: { column: Column; x: number; y: (s
   );
 }
 
-/** Its words, and a line below on which `children` are drawn. */
+/** A row with a name and a text, and a line below it for `children`. */
 function Row({ name, words, y, width, kind, children }: { name: string; words: string; y: number; width: number; kind: string; children: ComponentChildren }) {
   return (
     <g class={`mark ${kind}`}>
@@ -201,8 +201,8 @@ function Axis({ ticks, y, width }: { ticks: readonly { x: number; words: string 
   );
 }
 
-/** An SVG as wide as its place, with a title and a description for who does not see it. */
-function Plot({ id, height, title, said, children }: { id: string; height: number; title: string; said: string; children: (width: number) => ComponentChildren }) {
+/** An SVG with the width of its container, and a title and description for screen readers. */
+function Plot({ id, height, title, description, children }: { id: string; height: number; title: string; description: string; children: (width: number) => ComponentChildren }) {
   const box = useRef<HTMLDivElement>(null);
   const [width, setWidth] = useState(0);
   useLayoutEffect(() => {
@@ -218,14 +218,14 @@ function Plot({ id, height, title, said, children }: { id: string; height: numbe
     <div class="plot" ref={box}>
       <svg role="img" aria-labelledby={`${id}-title ${id}-about`} width="100%" height={height}>
         <title id={`${id}-title`}>{title}</title>
-        <desc id={`${id}-about`}>{said}</desc>
+        <desc id={`${id}-about`}>{description}</desc>
         {width > 0 && children(width)}
       </svg>
     </div>
   );
 }
 
-/** As much of a name as a share of the plot holds; the whole stands in the table. */
+/** Cuts a name to a share of the plot's width. The table has the full name. */
 function cut(words: string, width: number, share: number): string {
   const chars = Math.max(8, Math.floor((width * share) / 7.5));
   return words.length > chars ? `${words.slice(0, chars - 1)}…` : words;

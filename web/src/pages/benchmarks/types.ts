@@ -1,4 +1,4 @@
-// What the API says of suites, runs and cases, under the names that these pages use.
+// API types of suites, runs and cases, under the names that these pages use.
 
 import type { components } from "../../api-types";
 

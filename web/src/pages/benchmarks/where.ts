@@ -1,5 +1,5 @@
-// What a place in the benchmarks is of: the other way round of places.ts. A model may have slashes in its name, so it
-// stands between the case and the trial.
+// Parses the path of a benchmark page; places.ts builds it. A model's name can contain slashes, so it is between the case
+// and the trial.
 
 export type Where =
   | { at: "all" }

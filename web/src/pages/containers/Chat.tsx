@@ -1,24 +1,25 @@
-// A conversation with the agent that works with a container: what it is told, says and calls, as it comes.
+// A live conversation with the agent that works with a container.
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { freshId } from "../../fresh";
 import { Life } from "../../parts/Life";
+import { READ_ONLY_LINK } from "../../parts/may";
 import { Problem } from "../../parts/Problem";
 import { linkTo } from "../../routes";
 import { session } from "../../session";
 import { type Line, type Wire, wire } from "../../socket";
-import { connecting, type Frame, lost, NOTHING, type Talk, told } from "./talk";
+import { connecting, type Frame, lost, NOTHING, type Talk, withFrame } from "./talk";
 
 const LINES: Record<Line, string> = {
   connecting: "connecting",
-  live: "listening",
-  lost: "connection lost, trying again",
+  live: "live",
+  lost: "connection lost, reconnecting",
   over: "ended",
 };
 
 export function Chat({ name, agent }: { name: string; agent: string }) {
   const [words, setWords] = useState("");
-  const { talk, line, say } = useTalk(name, agent, (text) => setWords((now) => (now === text ? "" : now)));
+  const { talk, line, send } = useTalk(name, agent, (text) => setWords((now) => (now === text ? "" : now)));
   return (
     <section class="chat" aria-labelledby="chat-title">
       <div class="toolbar">
@@ -31,25 +32,25 @@ export function Chat({ name, agent }: { name: string; agent: string }) {
       </div>
       {talk.isCut && (
         <p class="quiet">
-          What came before is on <a href={linkTo(agent)}>the agent's page</a>.
+          Earlier messages are on <a href={linkTo(agent)}>the agent's page</a>.
         </p>
       )}
-      <Life items={talk.items} label={`What ${agent} is told, says and does`} isLive writing={talk.writing.text} />
+      <Life items={talk.items} label={`Conversation of ${agent}`} isLive writing={talk.writing.text} />
       <p class="quiet" role="status">
         {talk.news}
       </p>
       {talk.error && <Problem error={talk.error} />}
       {session.value.right === "read" ? (
-        <p class="quiet">This link may only look.</p>
+        <p class="quiet">{READ_ONLY_LINK}</p>
       ) : (
-        <Saying agent={agent} words={words} write={setWords} say={say} isOver={talk.ended !== ""} isBusy={talk.pending !== null} />
+        <MessageForm agent={agent} words={words} write={setWords} send={send} isOver={talk.ended !== ""} isBusy={talk.pending !== null} />
       )}
     </section>
   );
 }
 
-/** The conversation as it comes, and `say`, which says one thing at a time; `arrived` is called with what has arrived. */
-function useTalk(name: string, agent: string, arrived: (text: string) => void): { talk: Talk; line: Line; say: (text: string) => void } {
+/** The conversation, and `send`, which sends one message at a time. Calls `delivered` with each confirmed message. */
+function useTalk(name: string, agent: string, delivered: (text: string) => void): { talk: Talk; line: Line; send: (text: string) => void } {
   const [talk, setTalk] = useState(NOTHING);
   const [line, setLine] = useState<Line>("connecting");
   const own = useRef<Wire | null>(null);
@@ -63,8 +64,8 @@ function useTalk(name: string, agent: string, arrived: (text: string) => void): 
       path: () => `containers/${encodeURIComponent(name)}/chat`,
       frame: (frame) => {
         const { pending } = last.current;
-        put(told(last.current, frame, agent));
-        if (frame.sent && pending !== null) arrived(pending.text);
+        put(withFrame(last.current, frame, agent));
+        if (frame.sent && pending !== null) delivered(pending.text);
       },
       line: (state) => {
         setLine(state);
@@ -75,33 +76,33 @@ function useTalk(name: string, agent: string, arrived: (text: string) => void): 
     return () => own.current?.close();
   }, [name, agent]);
 
-  const say = (text: string): void => {
+  const send = (text: string): void => {
     if (text.trim() === "" || last.current.pending !== null) return;
     const message = { id: freshId(), text };
-    const isSaid = own.current?.say({ id: message.id, text: text.trim() }) ?? false;
-    const error = isSaid ? null : { summary: "there is no connection to say it on", hint: "it is made anew by itself; then say it again" };
-    put({ ...last.current, pending: isSaid ? message : null, error });
+    const isSent = own.current?.send({ id: message.id, text: text.trim() }) ?? false;
+    const error = isSent ? null : { summary: "Not sent: there is no connection.", hint: "The page reconnects automatically. Then send the message again." };
+    put({ ...last.current, pending: isSent ? message : null, error });
   };
-  return { talk, line, say };
+  return { talk, line, send };
 }
 
-interface SayingProps {
+interface FormProps {
   agent: string;
   words: string;
   write: (words: string) => void;
-  say: (words: string) => void;
+  send: (words: string) => void;
   isOver: boolean;
   isBusy: boolean;
 }
 
-function Saying({ agent, words, write, say, isOver, isBusy }: SayingProps) {
+function MessageForm({ agent, words, write, send, isOver, isBusy }: FormProps) {
   const submit = (event: Event): void => {
     event.preventDefault();
-    say(words);
+    send(words);
   };
   return (
     <form class="say" onSubmit={submit}>
-      <label for="chat-words">Say to {agent}</label>
+      <label for="chat-words">Message to {agent}</label>
       <textarea
         id="chat-words"
         rows={3}
@@ -113,10 +114,10 @@ function Saying({ agent, words, write, say, isOver, isBusy }: SayingProps) {
         }}
       />
       <button type="submit" class="main" disabled={isOver || isBusy || words.trim() === ""}>
-        {isBusy ? "…" : "Say it"}
+        {isBusy ? "…" : "Send"}
       </button>
       <span class="quiet">
-        <kbd>Enter</kbd> says it, <kbd>Shift</kbd> <kbd>Enter</kbd> begins a line
+        <kbd>Enter</kbd> to send, <kbd>Shift</kbd> <kbd>Enter</kbd> for a new line
       </span>
     </form>
   );

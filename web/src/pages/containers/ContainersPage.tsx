@@ -1,4 +1,4 @@
-// The containers of the plan: all of them, or one with its logs and the agent that works with it.
+// The list of the plan's containers, or one with its logs and a chat with its agent.
 
 import { useEffect } from "preact/hooks";
 import { useAnswer } from "../../answer";
@@ -14,7 +14,7 @@ import "./containers.css";
 import { Logs } from "./Logs";
 import { headlineOf, lifeOf, neededBy, needsOf, portsOf, restartsOf, sourceOf, usersOf, whatOf } from "./words";
 
-const FACTS_EVERY_MS = 5_000; // How long it has run is among them.
+const FACTS_EVERY_MS = 5_000; // They contain the uptime.
 
 export default function ContainersPage({ rest }: { rest: string }) {
   return rest ? <One key={rest} name={rest} /> : <All />;
@@ -29,7 +29,7 @@ function All() {
       <h1>Containers</h1>
       {items.length === 0 ? (
         <p class="quiet">
-          This plan has none. <code>plan explain container</code> says what one may be.
+          This plan has no containers. To add one, run <code>plan explain container</code> and edit the plan.
         </p>
       ) : (
         <>
@@ -42,11 +42,11 @@ function All() {
                   <th scope="col">State</th>
                   <th scope="col">Image</th>
                   <th scope="col">Ports</th>
-                  <th scope="col">For</th>
+                  <th scope="col">Uptime</th>
                   <th scope="col">Restarts</th>
                   <th scope="col">Needed by</th>
-                  <th scope="col">Worked in by</th>
-                  <th scope="col">What</th>
+                  <th scope="col">Used by</th>
+                  <th scope="col">Details</th>
                 </tr>
               </thead>
               <tbody>
@@ -93,18 +93,20 @@ function One({ name }: { name: string }) {
   const isPast = plan.past.value !== null;
   return (
     <article class="container-one" aria-labelledby="container-title">
-      <nav aria-label="Way back">
+      <nav aria-label="Breadcrumb">
         <a href={href("containers")}>All containers</a>
       </nav>
       <h1 id="container-title">
         {name} {item && <Status state={stateOf(item)} />}
       </h1>
       {item === undefined ? (
-        <p class="quiet">There is no {address} in this plan{isPast ? " at this revision" : " now"}.</p>
+        <p class="quiet">
+          {address} does not exist{isPast ? " at this revision" : ""}.
+        </p>
       ) : (
         <>
           <p role="status">{whatOf(item)}</p>
-          <Standing item={item} />
+          <Conditions item={item} />
           <Facts item={item} isPast={isPast} />
           {!isPast && (
             <div class="container-live">
@@ -118,10 +120,10 @@ function One({ name }: { name: string }) {
   );
 }
 
-/** Why it is not further, and what would change that. */
-function Standing({ item }: { item: Resource }) {
+/** The conditions, and what would unblock the container. */
+function Conditions({ item }: { item: Resource }) {
   const conditions = conditionsOf(item);
-  const cures = [...new Set(conditions.filter(isBad).flatMap((one) => one.unblocks))];
+  const fixes = [...new Set(conditions.filter(isBad).flatMap((one) => one.unblocks))];
   return (
     <>
       {conditions.length > 0 && (
@@ -130,10 +132,10 @@ function Standing({ item }: { item: Resource }) {
             <thead>
               <tr>
                 <th scope="col">Condition</th>
-                <th scope="col">Is</th>
+                <th scope="col">Status</th>
                 <th scope="col">Reason</th>
                 <th scope="col">Since</th>
-                <th scope="col">Words</th>
+                <th scope="col">Message</th>
               </tr>
             </thead>
             <tbody>
@@ -150,12 +152,12 @@ function Standing({ item }: { item: Resource }) {
           </table>
         </div>
       )}
-      {cures.length > 0 && (
+      {fixes.length > 0 && (
         <>
-          <h2>What would help</h2>
+          <h2>To unblock</h2>
           <ul>
-            {cures.map((cure) => (
-              <li key={cure}>{cure}</li>
+            {fixes.map((fix) => (
+              <li key={fix}>{fix.startsWith("plan ") ? <code>{fix}</code> : fix}</li>
             ))}
           </ul>
         </>
@@ -164,31 +166,31 @@ function Standing({ item }: { item: Resource }) {
   );
 }
 
-interface Told {
+interface Described {
   facts: { label: string; text: string }[];
 }
 
-// These are told below with links, or stand in the tables above.
-const TOLD_ELSEWHERE: readonly string[] = ["needs", "needed by", "changed", "unblocks"];
+// The page shows these elsewhere, with links.
+const SHOWN_ELSEWHERE: readonly string[] = ["needs", "needed by", "changed", "unblocks"];
 
-/** What `plan describe` says: settings, health, where it is reached, how it ended. */
+/** The lines of `plan describe`: settings, health, addresses, exit. */
 function Facts({ item, isPast }: { item: Resource; isPast: boolean }) {
-  const told = useAnswer<Told>(`describe/${item.address}`, isPast ? { at: plan.rev.value } : {});
+  const described = useAnswer<Described>(`describe/${item.address}`, isPast ? { at: plan.rev.value } : {});
   useEffect(() => {
     if (isPast) return;
-    told.again();
-    const timer = setInterval(() => !document.hidden && told.again(), FACTS_EVERY_MS);
+    described.again();
+    const timer = setInterval(() => !document.hidden && described.again(), FACTS_EVERY_MS);
     return () => clearInterval(timer);
   }, [item.rev, isPast]);
-  const facts = told.value?.facts.filter((one) => !TOLD_ELSEWHERE.includes(one.label)) ?? [];
+  const facts = described.value?.facts.filter((one) => !SHOWN_ELSEWHERE.includes(one.label)) ?? [];
   const containers = plan.kind("container").value;
   const users = usersOf(containers, plan.kind("task").value).get(item.address) ?? [];
   const needs = needsOf(item);
   const by = neededBy(item, containers);
   return (
     <section aria-labelledby="facts-title">
-      <h2 id="facts-title">What it is</h2>
-      {told.error && <Problem error={told.error} />}
+      <h2 id="facts-title">Details</h2>
+      {described.error && <Problem error={described.error} />}
       <dl class="facts">
         {facts.map((one, at) => (
           <Fact key={`${one.label} ${at}`} name={one.label} words={one.text} />
@@ -217,7 +219,7 @@ function Facts({ item, isPast }: { item: Resource; isPast: boolean }) {
         )}
         {users.length > 0 && (
           <>
-            <dt>worked in by</dt>
+            <dt>used by</dt>
             <dd>
               <Names addresses={users} />
             </dd>
@@ -239,7 +241,7 @@ function Fact({ name, words }: { name: string; words: string }) {
   );
 }
 
-/** The conversation with the agent that works with it, if one does. */
+/** The conversation with the container's agent, if it has one. */
 function Talk({ item, name }: { item: Resource; name: string }) {
   const users = usersOf(plan.kind("container").value, plan.kind("task").value).get(item.address) ?? [];
   const agents = plan.kind("agent").value;
@@ -249,7 +251,7 @@ function Talk({ item, name }: { item: Resource; name: string }) {
       <section aria-labelledby="chat-title">
         <h2 id="chat-title">Chat</h2>
         <p class="quiet">
-          No agent works with it: give a task with an agent <code>containers: [{name}]</code>.
+          No agent uses this container. Add <code>containers: [{name}]</code> to a task with an agent.
         </p>
       </section>
     );

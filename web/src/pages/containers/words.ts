@@ -1,4 +1,4 @@
-// A container in words, by its object: the words of client/planloop/client/render/containers.py.
+// Texts about a container, from its object: the same texts as client/planloop/client/render/containers.py.
 
 import type { Json, Resource } from "../../log/record";
 import { conditionsOf, list, map, oneLine, pathOf, stateOf, text } from "../../words/objects";
@@ -7,7 +7,7 @@ const UP: readonly string[] = ["running", "healthy"];
 const RUNS: readonly string[] = ["running", "paused"];
 const SAFE = /^[\w@%+=:,./-]+$/;
 
-/** What it is made from, a digest cut to what tells it from others. */
+/** Returns the image with a shortened digest, the build folder or the root file system. */
 export function sourceOf(item: Resource): string {
   const { spec } = item;
   const build = map(spec.build);
@@ -20,18 +20,18 @@ export function isUp(item: Resource): boolean {
   return RUNS.includes(text(map(item.status.seen).run));
 }
 
-/** `6379->6379`: the port of this machine and that inside, of those that are open now. */
+/** Returns the open ports, host port first: `6379->6379`. */
 export function portsOf(item: Resource): string[] {
   if (!isUp(item)) return [];
   return list(map(item.status.seen).ports).map((pair) => `${text(list(pair)[1])}->${text(list(pair)[0])}`);
 }
 
-/** How often it was started again. */
+/** Returns the number of restarts. */
 export function restartsOf(item: Resource): number {
   return Math.max(0, Number(item.status.starts ?? 0) - 1);
 }
 
-/** From when until when it ran, in seconds since 1970; undefined when it never did. */
+/** Returns when it started and ended, in seconds since 1970; undefined if it never ran. */
 export function lifeOf(item: Resource): { from: number; until?: number } | undefined {
   const seen = map(item.status.seen);
   const from = Number(seen.started_at ?? 0);
@@ -40,7 +40,7 @@ export function lifeOf(item: Resource): { from: number; until?: number } | undef
   return isUp(item) ? { from } : { from, until: ended || from };
 }
 
-/** Why it is not further; of one that is well, what runs in it. */
+/** Returns the reason why it is not ready; the command if it is. */
 export function whatOf(item: Resource): string {
   const ready = conditionsOf(item).find((one) => one.type === "Ready");
   if (ready !== undefined && ready.message && !UP.includes(stateOf(item))) {
@@ -50,17 +50,17 @@ export function whatOf(item: Resource): string {
   return oneLine(commandOf(item));
 }
 
-/** What runs in it as a person would type it; empty for what the image says. */
+/** Returns its command as typed in a shell; empty if the image defines it. */
 export function commandOf(item: Resource): string {
   return [...list(item.spec.entrypoint), ...list(item.spec.cmd)].map(quoted).join(" ");
 }
 
 function quoted(word: Json): string {
-  const said = text(word);
-  return SAFE.test(said) ? said : `'${said.replaceAll("'", `'"'"'`)}'`;
+  const value = text(word);
+  return SAFE.test(value) ? value : `'${value.replaceAll("'", `'"'"'`)}'`;
 }
 
-/** The tasks that wait for each container or that it is for, by the container's address. */
+/** Returns, by the container's address, the tasks that use each container or that it belongs to. */
 export function usersOf(containers: ReadonlyMap<string, Resource>, tasks: ReadonlyMap<string, Resource>): Map<string, string[]> {
   const found = new Map<string, Set<string>>();
   const add = (container: string, task: string): void => {
@@ -76,7 +76,7 @@ export function usersOf(containers: ReadonlyMap<string, Resource>, tasks: Readon
   return new Map([...found].map(([container, users]) => [container, [...users]]));
 }
 
-/** `2 of 3 containers up, 1 completed`. */
+/** Returns `2 of 3 containers up, 1 completed`. */
 export function headlineOf(containers: readonly Resource[]): string {
   const up = containers.filter((one) => UP.includes(stateOf(one))).length;
   const completed = containers.filter((one) => stateOf(one) === "completed").length;
@@ -84,12 +84,12 @@ export function headlineOf(containers: readonly Resource[]): string {
   return completed ? `${all}, ${completed} completed` : all;
 }
 
-/** What it needs, with how it must be: by address. */
+/** Returns the containers that it needs, with the state that it needs them in. */
 export function needsOf(item: Resource): [string, string][] {
   return Object.entries(map(item.spec.needs)).map(([name, how]) => [`container/${name}`, text(how)]);
 }
 
-/** Those that need it. */
+/** Returns the containers that need it. */
 export function neededBy(item: Resource, containers: ReadonlyMap<string, Resource>): string[] {
   const name = pathOf(item.address);
   return [...containers.values()].filter((one) => name in map(one.spec.needs)).map((one) => one.address);

@@ -1,10 +1,10 @@
 import { useSignal } from "@preact/signals";
 import { linkTo } from "../../routes";
-import { Rows, GateFaults } from "./Effects";
+import { GateErrors, Rows } from "./Effects";
 import type { Editing } from "./editing";
-import type { Verdict } from "./said";
+import { FIX_FIRST, hasOpenConflict, RESOLVE_FIRST, type Verdict } from "./api";
 
-/** Applies the edit as it is shown, with a reason for the history, and into the file when that is asked for. */
+/** The form that applies the edit, with a reason for the history, and optionally writes it to the plan file. */
 export function ApplyForm({ edit }: { edit: Editing }) {
   const reason = useSignal("");
   const isIntoFile = useSignal(false);
@@ -27,41 +27,41 @@ export function ApplyForm({ edit }: { edit: Editing }) {
       {file && (
         <label class="check">
           <input type="checkbox" checked={isIntoFile.value} onChange={(event) => (isIntoFile.value = event.currentTarget.checked)} />
-          Also write it into {file}
+          Also write to {file}
         </label>
       )}
       <div class="toolbar">
         <button type="submit" class="main" disabled={!edit.mayApply.value}>
           {edit.asking.value === "applying" ? "Applying …" : "Apply"}
         </button>
-        <span class="hint">{waitsFor(edit)}</span>
+        <span class="hint">{blockedBy(edit)}</span>
         {file && isOnlyLayout && (
           <button type="button" disabled={isBusy} onClick={() => void edit.pull()}>
-            Write it into {file}
+            Write to {file}
           </button>
         )}
       </div>
       <div role="status">
         {edit.news.value && <p>{edit.news.value}</p>}
-        {edit.verdict.value && <Said verdict={edit.verdict.value} />}
+        {edit.verdict.value && <Result verdict={edit.verdict.value} />}
       </div>
     </form>
   );
 }
 
-/** What is to be done before the text can be applied. */
-function waitsFor(edit: Editing): string {
+/** Returns what the user must do before the text can be applied; empty if nothing. */
+function blockedBy(edit: Editing): string {
   const look = edit.look.value;
   if (look === null) return "";
-  if (!look.is_sound) return "once the text has no faults";
-  return look.clashes.some((clash) => clash.taken === null) ? "once each conflict is chosen" : "";
+  if (!look.is_sound) return FIX_FIRST;
+  return hasOpenConflict(look) ? RESOLVE_FIRST : "";
 }
 
-/** What the gate said. */
-function Said({ verdict }: { verdict: Verdict }) {
+/** The gate's verdict on the edit. */
+function Result({ verdict }: { verdict: Verdict }) {
   switch (verdict.verdict) {
     case "shown":
-      return <p class="held">Nothing was done: the plan moved on, and this edit would do something else now. Look again, then apply.</p>;
+      return <p class="held">Not applied: the plan has changed, so this edit now has another effect. Review the effect, then apply again.</p>;
     case "accepted":
       return (
         <>
@@ -77,12 +77,12 @@ function Said({ verdict }: { verdict: Verdict }) {
       return (
         <>
           <p class="held">
-            Held until somebody approves: {verdict.why}. <a href={linkTo(verdict.approval)}>Look at the approval</a>
+            Needs approval: {verdict.why}. <a href={linkTo(verdict.approval)}>Open the approval</a>
           </p>
           <Rows rows={verdict.rows} />
         </>
       );
     case "refused":
-      return <GateFaults faults={verdict.faults} title="Refused; what was running goes on" />;
+      return <GateErrors errors={verdict.faults} title="Rejected. The plan is unchanged." />;
   }
 }

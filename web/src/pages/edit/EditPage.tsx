@@ -1,25 +1,26 @@
-// The plan as a text: its faults as one types, what the edit would do, conflicts to choose in, and then apply.
+// The plan as text: errors while typing, the effect of the edit, conflicts to resolve, and the form that applies it.
 
 import { signal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { plan } from "../../log/plan";
+import { READ_ONLY_LINK } from "../../parts/may";
 import { Problem } from "../../parts/Problem";
 import { session } from "../../session";
 import { ApplyForm } from "./ApplyForm";
-import { Clashes } from "./Clashes";
 import { namesIn, type Schema } from "./completion";
+import { Conflicts } from "./Conflicts";
 import { Editing } from "./editing";
 import { Editor } from "./editor";
-import { Faults } from "./Faults";
-import { FileNews } from "./FileNews";
-import { Left } from "./Left";
-import { Others } from "./Others";
 import { Effects } from "./Effects";
-import type { Span } from "./said";
+import { Errors } from "./Errors";
+import { FileNews } from "./FileNews";
+import { LeftDrafts } from "./LeftDrafts";
+import { Others } from "./Others";
+import type { Span } from "./api";
 import schemaAddress from "../../../../schemas/planloop/schemas/json/plan.schema.json?url";
 import "./edit.css";
 
-let editing: Editing | undefined; // Outlives the page: who looks elsewhere and comes back finds the text as it was.
+let editing: Editing | undefined; // Kept while another page is open, so that the text is not lost.
 const schema = signal<Schema | undefined>(undefined);
 
 async function fetchSchema(): Promise<void> {
@@ -35,24 +36,24 @@ export default function EditPage(_: { rest: string }) {
 
   useEffect(() => {
     if (holder.current === null) return;
-    const made = new Editor(holder.current, {
+    const created = new Editor(holder.current, {
       schema: () => schema.peek(),
       names: () => namesIn(plan.object(`plan/${session.peek().plan}`).peek()?.spec ?? {}),
       typed: (text) => edit.typed(text),
       isReadOnly: () => isReadOnly || !edit.isReady.peek(),
     });
-    editor.current = made;
-    void fetchSchema().catch(() => undefined); // Without it nothing is offered; all else works.
+    editor.current = created;
+    void fetchSchema().catch(() => undefined); // Without the schema, only completion and tooltips are missing.
     if (!edit.isReady.peek()) void edit.open();
     const forget = [
-      edit.given.subscribe(() => {
-        if (edit.isReady.peek()) made.give(edit.text, edit.format.peek());
+      edit.replaced.subscribe(() => {
+        if (edit.isReady.peek()) created.setText(edit.text, edit.format.peek());
       }),
-      edit.look.subscribe((look) => made.mark(look?.faults ?? [])),
+      edit.look.subscribe((look) => created.mark(look?.faults ?? [])),
     ];
     return () => {
       for (const stop of forget) stop();
-      made.destroy();
+      created.destroy();
     };
   }, []);
 
@@ -63,53 +64,53 @@ export default function EditPage(_: { rest: string }) {
       <div class="edit-text">
         <div class="toolbar">
           <h1>Edit</h1>
-          <Standing edit={edit} />
+          <EditState edit={edit} />
           {edit.isTouched.value && (
             <button type="button" onClick={() => void edit.begin()} disabled={edit.asking.value !== "no"}>
-              Begin again with the live plan
+              Reset to the live plan
             </button>
           )}
         </div>
         {edit.why.value && (
           <p class="hint">
-            This is the live plan in plain form, not your file's text: {edit.why.value}.
+            This text is generated from the live plan, not taken from your file: {edit.why.value}.
           </p>
         )}
         <div class="edit-editor" ref={holder} />
       </div>
       <div class="edit-side">
-        <Left edit={edit} />
-        {edit.blind.value && <Problem error={edit.blind.value} />}
+        <LeftDrafts edit={edit} />
+        {edit.checkError.value && <Problem error={edit.checkError.value} />}
         {edit.problem.value && <Problem error={edit.problem.value} />}
-        {look && <Faults look={look} show={show} />}
-        {look && <Clashes edit={edit} look={look} show={show} />}
+        {look && <Errors look={look} show={show} />}
+        {look && <Conflicts edit={edit} look={look} show={show} />}
         {look?.is_sound && look.change_count > 0 && <Effects look={look} />}
         {look && <Others edit={edit} look={look} />}
         <FileNews file={edit.file.value} />
-        {isReadOnly ? <p class="quiet">This link may only look.</p> : <ApplyForm edit={edit} />}
+        {isReadOnly ? <p class="quiet">{READ_ONLY_LINK}</p> : <ApplyForm edit={edit} />}
       </div>
     </div>
   );
 }
 
-/** How the text stands to the live plan, in a line that is read out when it changes. */
-function Standing({ edit }: { edit: Editing }) {
+/** The text compared with the live plan, as a line that screen readers announce. */
+function EditState({ edit }: { edit: Editing }) {
   return (
     <span class="quiet" role="status">
-      {standing(edit)}
-      {!edit.isKept.value && " The browser has no room to keep this text over a reload."}
+      {stateWords(edit)}
+      {!edit.isKept.value && " The browser's storage is full: a reload loses this text."}
     </span>
   );
 }
 
-function standing(edit: Editing): string {
+function stateWords(edit: Editing): string {
   const look = edit.look.value;
-  if (!edit.isReady.value) return edit.blind.value === null ? "…" : "";
-  if (!edit.isTouched.value) return "The text says what is live.";
-  if (plan.line.value === "lost" || plan.line.value === "dead") return "The connection is lost. Your text is kept here.";
-  if (look === null) return edit.blind.value === null ? "Looking at it …" : "";
-  if (!look.is_sound) return "The text has faults. What runs goes on as it was.";
-  if (look.change_count === 0) return "The text says what is live; its comments and layout are only here.";
+  if (!edit.isReady.value) return edit.checkError.value === null ? "…" : "";
+  if (!edit.isTouched.value) return "No unapplied changes.";
+  if (plan.line.value === "lost" || plan.line.value === "revoked") return "Connection lost. Your text is kept in this browser.";
+  if (look === null) return edit.checkError.value === null ? "Checking …" : "";
+  if (!look.is_sound) return "The text has errors. The live plan is unchanged.";
+  if (look.change_count === 0) return "No changes to apply. Comments and layout may differ.";
   const count = look.change_count === 1 ? "1 change" : `${look.change_count} changes`;
   return `${count}, not applied.`;
 }

@@ -1,21 +1,21 @@
 import { linkTo } from "../../routes";
-import type { GateFault, Look, Row } from "./said";
+import { type GateError, hasOpenConflict, type Look, type Row } from "./api";
 
-/** What the edit would do to what runs, in the words of `plan diff`: deletions first. */
+/** The effect of the edit, as `plan diff` prints it: deletions first. */
 export function Effects({ look }: { look: Look }) {
   const { preview } = look;
   return (
-    <section aria-label="What it would do">
-      <h2>What it would do</h2>
-      {look.clashes.some((clash) => clash.taken === null) && <p class="hint">With yours taken in each conflict that is still open.</p>}
+    <section aria-label="Effect">
+      <h2>Effect</h2>
+      {hasOpenConflict(look) && <p class="hint">With your value for each open conflict.</p>}
       {preview === null ? (
         <p class="quiet">…</p>
       ) : (
         <>
-          {preview.rows.length > 0 ? <Rows rows={preview.rows} /> : <p>{preview.unmoved || "Nothing that runs is moved by it."}</p>}
+          {preview.rows.length > 0 ? <Rows rows={preview.rows} /> : <p>{preview.unmoved || "No running object changes."}</p>}
           <p class="number">{preview.summary}</p>
-          {preview.hold && preview.faults.length === 0 && <p class="held">It would be held until somebody approves: {preview.hold}</p>}
-          <GateFaults faults={preview.faults} title="It would be refused" />
+          {preview.hold && preview.faults.length === 0 && <p class="held">Needs approval: {preview.hold}</p>}
+          <GateErrors errors={preview.faults} title="This edit will be rejected" />
           {preview.notes.map((note) => (
             <p class="hint" key={note}>
               {note}
@@ -44,18 +44,18 @@ export function Rows({ rows }: { rows: readonly Row[] }) {
   );
 }
 
-/** Why the gate says no, each with its cure. */
-export function GateFaults({ faults, title }: { faults: readonly GateFault[]; title: string }) {
-  if (faults.length === 0) return null;
+/** The reasons of the gate for rejecting an edit, each with its hint. */
+export function GateErrors({ errors, title }: { errors: readonly GateError[]; title: string }) {
+  if (errors.length === 0) return null;
   return (
     <div class="problem">
       <h3>{title}</h3>
       <ul>
-        {faults.map((fault) => (
-          <li key={fault.at + fault.message}>
-            {fault.at && <span class="mono">{fault.at}: </span>}
-            {fault.message} <span class="quiet">({fault.rule})</span>
-            {fault.hint && <span class="cure">{fault.hint}</span>}
+        {errors.map((error) => (
+          <li key={error.at + error.message}>
+            {error.at && <span class="mono">{error.at}: </span>}
+            {error.message} <span class="quiet">({error.rule})</span>
+            {error.hint && <span class="fix">{error.hint}</span>}
           </li>
         ))}
       </ul>

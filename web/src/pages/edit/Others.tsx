@@ -1,15 +1,15 @@
 import { count } from "../../words/amounts";
 import type { Editing } from "./editing";
-import type { Look } from "./said";
+import { FIX_FIRST, hasOpenConflict, type Look, RESOLVE_FIRST } from "./api";
 
-/** What others changed in the live plan since the text was begun. Apply keeps it anyway. */
+/** Changes by others in the live plan since this text was started. Applying keeps them. */
 export function Others({ edit, look }: { edit: Editing; look: Look }) {
   const { others } = look;
   if (!edit.isTouched.value || others.count === 0) return null;
-  const isOpen = look.clashes.some((clash) => clash.taken === null);
+  const isOpen = hasOpenConflict(look);
   return (
-    <section aria-label="Changed meanwhile" class="panel">
-      <h2>Changed meanwhile by others</h2>
+    <section aria-label="Changes by others" class="panel">
+      <h2>Changes by others since you started</h2>
       <ul class="changes">
         {others.changes.map((one) => (
           <li key={one.path}>
@@ -22,12 +22,12 @@ export function Others({ edit, look }: { edit: Editing; look: Look }) {
         ))}
       </ul>
       {others.count > others.changes.length && <p class="quiet">and {count(others.count - others.changes.length)} more</p>}
-      <p class="hint">What you apply is merged with it; nothing of it is lost.</p>
+      <p class="hint">Applying merges your text with these changes and keeps them.</p>
       <button type="button" disabled={!look.is_sound || isOpen || edit.asking.value !== "no"} onClick={() => void edit.merge()}>
         Merge into my text
       </button>
-      {!look.is_sound && <span class="hint"> once the text has no faults</span>}
-      {isOpen && <span class="hint"> once each conflict is chosen</span>}
+      {!look.is_sound && <span class="hint"> {FIX_FIRST}</span>}
+      {isOpen && <span class="hint"> {RESOLVE_FIRST}</span>}
     </section>
   );
 }

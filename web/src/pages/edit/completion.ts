@@ -1,5 +1,5 @@
-// What can be typed at a place of a plan, and what a field means: from the plan's JSON Schema, which is made from the
-// table that the compiler reads, and from the names that the plan itself has.
+// Completion and field descriptions for the editor, from the plan's JSON Schema and the names in the plan. The schema is
+// generated from the table that the compiler reads.
 
 import type { Json, JsonObject } from "../../log/record";
 
@@ -20,15 +20,15 @@ export interface Schema {
 
 export interface Option {
   label: string;
-  /** Beside it, short: what kind of thing it is. */
+  /** Its type, shown next to the label. */
   detail: string;
-  /** What it means. */
+  /** Its description. */
   info: string;
-  /** What is put in its place, when it is more than the label. */
+  /** The inserted text. */
   apply: string;
 }
 
-/** The fields that name something of the plan, and what. */
+/** The fields whose values are names from the plan, with the kinds of those names. */
 const NAMING: Record<string, readonly NameKind[]> = {
   agent: ["agents"],
   extends: ["agents", "hooks"],
@@ -65,7 +65,7 @@ const ONE: Record<NameKind, string> = {
   models: "model",
 };
 
-/** Every name in `document`, by what it names. */
+/** Returns the names in `document`, by kind. */
 export function namesIn(document: JsonObject): Names {
   const found: Record<NameKind, Set<string>> = {
     agents: keys(document.agents),
@@ -96,14 +96,14 @@ export function namesIn(document: JsonObject): Names {
   return Object.fromEntries(Object.entries(found).map(([kind, names]) => [kind, [...names]]));
 }
 
-/** The schemas that hold at `path`: several where a value may have several shapes. */
+/** Returns the schemas that apply at `path`: several if a value can have several shapes. */
 export function schemasAt(root: Schema, path: readonly string[]): Schema[] {
   let at = shapes(root, root);
   for (const part of path) at = at.flatMap((schema) => step(root, schema, part)).flatMap((schema) => shapes(root, schema));
   return at;
 }
 
-/** What the field at `path` means; undefined for what is no field, as the name of a task. */
+/** Returns the description of the field at `path`; undefined for other keys, such as a task's name. */
 export function described(root: Schema, path: readonly string[]): { doc: string; detail: string } | undefined {
   const name = path.at(-1);
   if (name === undefined) return undefined;
@@ -111,7 +111,7 @@ export function described(root: Schema, path: readonly string[]): { doc: string;
   return field?.description === undefined ? undefined : { doc: field.description, detail: detailOf(root, field) };
 }
 
-/** The fields that may stand in the map at `path`. */
+/** Returns the fields that the map at `path` can have. */
 export function keyOptions(root: Schema, path: readonly string[]): Option[] {
   const found = new Map<string, Option>();
   for (const schema of schemasAt(root, path)) {
@@ -122,7 +122,7 @@ export function keyOptions(root: Schema, path: readonly string[]): Option[] {
   return [...found.values()];
 }
 
-/** The values that may stand at `path`: those of a closed set, and the names of the plan where one is asked for. */
+/** Returns the possible values at `path`: those of an enum or boolean, and names from the plan. */
 export function valueOptions(root: Schema, path: readonly string[], names: Names): Option[] {
   const found = new Map<string, Option>();
   const add = (label: string, detail: string): void => {
@@ -147,7 +147,7 @@ function step(root: Schema, schema: Schema, part: string): Schema[] {
   return typeof schema.additionalProperties === "object" ? [schema.additionalProperties] : [];
 }
 
-/** A schema without references and alternatives: every shape on its own. */
+/** Resolves references and alternatives of a schema; returns every shape. */
 function shapes(root: Schema, schema: Schema): Schema[] {
   if (schema.$ref !== undefined) {
     const target = root.definitions?.[schema.$ref.replace("#/definitions/", "")];
@@ -160,19 +160,18 @@ function shapes(root: Schema, schema: Schema): Schema[] {
 
 function detailOf(root: Schema, field: Schema): string {
   const kinds = new Set(shapes(root, field).flatMap((shape) => (shape.enum ? ["choice"] : types(shape))));
-  const words = [...kinds].map((kind) => WORDS[kind] ?? kind);
-  const said = words.join(" or ");
-  return field.default === undefined ? said : `${said}, default ${JSON.stringify(field.default)}`;
+  const type = [...kinds].map((kind) => TYPE_WORDS[kind] ?? kind).join(" or ");
+  return field.default === undefined ? type : `${type}, default ${JSON.stringify(field.default)}`;
 }
 
-const WORDS: Record<string, string> = {
+const TYPE_WORDS: Record<string, string> = {
   string: "text",
   object: "map",
   array: "list",
   boolean: "true or false",
   number: "number",
   integer: "number",
-  choice: "one of a set",
+  choice: "enum",
 };
 
 function types(schema: Schema): string[] {
@@ -187,7 +186,7 @@ function map(value: Json | undefined): JsonObject {
   return typeof value === "object" && value !== null && !Array.isArray(value) ? value : {};
 }
 
-/** The texts of a list that may also hold maps with a path. */
+/** Returns the texts of a list, and the paths of maps in it. */
 function texts(value: Json | undefined): string[] {
   if (typeof value === "string") return [value];
   if (!Array.isArray(value)) return [];

@@ -1,10 +1,10 @@
-// Text that is not applied yet, kept in the browser: over a reload, a closed tab and a server that is gone.
+// Unapplied edits, stored in the browser: they survive a reload, a closed tab and a stopped server.
 //
-// Every page that edits keeps its own under an id of its own, so that two tabs never write over one another. A page
-// that is loaded anew takes up what its tab had; what other tabs left is offered.
+// Each page stores its draft under a unique id, so that two tabs never overwrite each other. A reloaded page restores
+// the draft of its tab; drafts of other tabs are listed.
 
 import { freshId } from "../../fresh";
-import type { Base, Format, Side } from "./said";
+import type { Base, Format, Side } from "./api";
 
 export interface Draft {
   text: string;
@@ -30,33 +30,33 @@ export class Drafts {
     this.prefix = `${OWN}.${plan}.`;
   }
 
-  /** What this tab had before it was loaded; from here on it is kept under this page's id. */
+  /** Returns the draft that this tab had before the reload, and stores it under this page's id. */
   takeUp(): Draft | undefined {
     const before = this.ofTab.getItem(this.prefix);
     this.ofTab.setItem(this.prefix, this.id);
     if (before === null || before === this.id) return this.read(this.id);
     const found = this.read(before);
-    // A tab that was made as a copy of this one takes it up, too: the one that lives on writes its own again.
+    // A duplicated tab restores the same draft; the original tab stores its own again at the next change.
     if (found !== undefined && this.keep(found)) this.lasting.removeItem(this.prefix + before);
     return found;
   }
 
-  /** Keeps `draft`; false when the browser has no room for it. */
+  /** Stores `draft`; returns false if the browser's storage is full. */
   keep(draft: Draft): boolean {
     return this.write(this.id, draft);
   }
 
-  /** Keeps `draft` among what was left, for a person who begins anew; false when the browser has no room for it. */
+  /** Stores `draft` among the drafts that `others` lists; returns false if the browser's storage is full. */
   setAside(draft: Draft): boolean {
     return this.write(freshId(), draft);
   }
 
-  /** Nothing of this page is to be kept any more. */
+  /** Deletes this page's draft. */
   drop(): void {
     this.lasting.removeItem(this.prefix + this.id);
   }
 
-  /** What other tabs have or left, and what was set aside; the newest first. */
+  /** Returns the drafts of other tabs and those that were set aside, newest first. */
   others(): { id: string; draft: Draft }[] {
     const found: { id: string; draft: Draft }[] = [];
     for (let index = 0; index < this.lasting.length; index += 1) {
@@ -68,8 +68,8 @@ export class Drafts {
     return found.sort((one, other) => other.draft.at - one.draft.at);
   }
 
-  /** Throws away what was left. */
-  forget(id: string): void {
+  /** Deletes the draft with that id. */
+  discard(id: string): void {
     this.lasting.removeItem(this.prefix + id);
   }
 

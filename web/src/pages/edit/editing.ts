@@ -1,17 +1,17 @@
-// An edit of the plan as it goes on: the text, what the server last said of it, and what was chosen and applied.
+// The state of an edit: the text, the server's last check of it, and the chosen and applied values.
 //
-// The text belongs to the person: it is replaced only when they ask (apply, merge, begin again), or while they have
-// not touched it. Questions go out one at a time, and an answer counts only for the text that it was asked for.
+// The text is replaced only on request (apply, merge, reset) or while the user has not changed it. Requests are sent one
+// at a time, and an answer counts only for the text that it checked.
 
 import { batch, computed, effect, type ReadonlySignal, type Signal, signal } from "@preact/signals";
 import { get, post, type Refused, refusedOf } from "../../api";
 import { plan } from "../../log/plan";
 import { session } from "../../session";
 import { type Draft, Drafts } from "./drafts";
-import type { EditText, Format, Look, NewDraft, Pulled, Side, Verdict } from "./said";
+import { type EditText, type Format, hasOpenConflict, type Look, type NewDraft, type Pulled, type Side, type Verdict } from "./api";
 
-const CHECK_MS = 250; // After the last key press, for the faults.
-const PREVIEW_MS = 900; // The same for the preview, which costs the plan's owner more.
+const CHECK_MS = 250; // After the last key press, for the errors.
+const PREVIEW_MS = 900; // The same for the preview, which costs the owner more time.
 const KEEP_MS = 300;
 
 export type Asking = "no" | "checking" | "applying" | "merging" | "writing";
@@ -19,30 +19,30 @@ export type Asking = "no" | "checking" | "applying" | "merging" | "writing";
 export class Editing {
   readonly format: Signal<Format> = signal("yaml");
   readonly file: Signal<string> = signal("");
-  /** Why the text is not the plan file's own. */
+  /** Why the text is not that of the plan file. */
   readonly why: Signal<string> = signal("");
-  /** Whether the person changed the text, so that it is theirs. */
+  /** Whether the user changed the text. */
   readonly isTouched: Signal<boolean> = signal(false);
   readonly isReady: Signal<boolean> = signal(false);
-  /** Whether the browser keeps the text over a reload. */
+  /** Whether the text is stored and survives a reload. */
   readonly isKept: Signal<boolean> = signal(true);
-  /** What the server says of the text as it is; null until it has. */
+  /** The server's check of the text; null until it has arrived. */
   readonly look: Signal<Look | null> = signal(null);
-  /** Whether `look` is of the text as it stands now. */
+  /** Whether `look` belongs to the current text. */
   readonly isCurrent: Signal<boolean> = signal(false);
   readonly asking: Signal<Asking> = signal("no");
-  /** Why what the person asked for last was not done. */
+  /** Why the last action failed. */
   readonly problem: Signal<Refused | null> = signal(null);
-  /** Why nothing can be said of the text at the moment. */
-  readonly blind: Signal<Refused | null> = signal(null);
+  /** Why the text cannot be checked. */
+  readonly checkError: Signal<Refused | null> = signal(null);
   readonly verdict: Signal<Verdict | null> = signal(null);
-  /** What was done last, in a line. */
+  /** The last action, in a line. */
   readonly news: Signal<string> = signal("");
   readonly left: Signal<{ id: string; draft: Draft }[]> = signal([]);
-  /** Rises when the text was replaced by another than what was typed. */
-  readonly given: Signal<number> = signal(0);
+  /** Counts replacements of the text by something other than typing. */
+  readonly replaced: Signal<number> = signal(0);
   readonly chosen: Signal<Record<string, Side>> = signal({});
-  /** Whether everything is as it must be to apply: seen as it stands, without faults, each conflict chosen. */
+  /** Whether the text can be applied: its check is current, it has no errors, and each conflict is resolved. */
   readonly mayApply: ReadonlySignal<boolean>;
 
   text = "";
@@ -50,7 +50,7 @@ export class Editing {
   private blob = "";
   private readonly drafts = new Drafts(session.value.plan);
   private timers: { check?: number; preview?: number; keep?: number } = {};
-  /** Rises with every change of what is asked about: the text, its base, a choice. */
+  /** Counts changes of the text, its base and the choices. */
   private version = 0;
   private isOut = false;
   private next: "no" | "look" | "preview" = "no";
@@ -59,33 +59,33 @@ export class Editing {
     this.mayApply = computed(() => {
       const look = this.look.value;
       if (look === null || !this.isCurrent.value || this.asking.value !== "no") return false;
-      return look.is_sound && look.change_count > 0 && look.preview !== null && look.clashes.every((clash) => clash.taken !== null);
+      return look.is_sound && look.change_count > 0 && look.preview !== null && !hasOpenConflict(look);
     });
     effect(() => {
-      if (plan.past.value === null && plan.object(`plan/${session.value.plan}`).value !== undefined) void this.moved();
+      if (plan.past.value === null && plan.object(`plan/${session.value.plan}`).value !== undefined) void this.afterPlanChange();
     });
     effect(() => {
-      if (plan.line.value !== "live" || this.blind.peek() === null) return;
-      if (this.isTouched.peek()) this.soon();
+      if (plan.line.value !== "live" || this.checkError.peek() === null) return;
+      if (this.isTouched.peek()) this.checkSoon();
       else void this.follow();
     });
     addEventListener("pagehide", () => this.keep());
   }
 
-  /** Begins: with what this tab had, else with the live plan. */
+  /** Starts with this tab's draft, or with the live plan. */
   async open(): Promise<void> {
-    if (session.value.right === "read") return this.begin(); // Nobody types here.
+    if (session.value.right === "read") return this.begin(); // Read-only: there are no drafts.
     const draft = this.drafts.takeUp();
     this.left.value = this.drafts.others();
     if (draft !== undefined) {
-      this.goOn(draft);
+      this.restore(draft);
       await this.describeFile();
       return;
     }
     await this.begin();
   }
 
-  /** Takes the live plan's text. What was typed is set aside, and offered; without room for it nothing is done. */
+  /** Resets to the live plan's text. The user's text becomes a draft; if it cannot be stored, the text stays. */
   async begin(): Promise<void> {
     await this.ask("checking", async () => {
       const live = await get<EditText>("edit");
@@ -97,7 +97,7 @@ export class Editing {
     });
   }
 
-  /** The same unasked, while nobody has touched the text: whoever begins to type before the answer is here keeps theirs. */
+  /** Updates an unchanged text to the live plan. If the user types before the answer arrives, the typed text stays. */
   private async follow(): Promise<void> {
     await this.ask("checking", async () => {
       const live = await get<EditText>("edit");
@@ -107,23 +107,23 @@ export class Editing {
 
   private takeLive(live: EditText): void {
     batch(() => {
-      this.told(live);
+      this.setFile(live);
       this.replace(live, live.format);
       this.untouched();
       this.left.value = this.drafts.others();
     });
   }
 
-  /** Goes on with a text that was left. */
+  /** Restores a draft. */
   takeLeft(id: string, draft: Draft): void {
-    this.goOn(draft);
+    this.restore(draft);
     this.keep();
-    this.drafts.forget(id);
+    this.drafts.discard(id);
     this.left.value = this.drafts.others();
   }
 
-  forgetLeft(id: string): void {
-    this.drafts.forget(id);
+  discardLeft(id: string): void {
+    this.drafts.discard(id);
     this.left.value = this.drafts.others();
   }
 
@@ -137,7 +137,7 @@ export class Editing {
       this.news.value = "";
     });
     this.keepSoon();
-    this.soon();
+    this.checkSoon();
   }
 
   choose(id: string, side: Side): void {
@@ -159,46 +159,46 @@ export class Editing {
         void this.check(true);
       }
       if (verdict.verdict !== "accepted") return;
-      this.news.value = verdict.changed ? `Applied: rev ${verdict.rev}.` : "Nothing was changed.";
+      this.news.value = verdict.changed ? `Applied as rev ${verdict.rev}.` : "No change.";
       await this.settle(sent, verdict.draft);
       if (isIntoFile) await this.write();
     });
   }
 
-  /** Writes what others changed into the text. */
+  /** Merges the changes of others into the text. */
   async merge(): Promise<void> {
     await this.ask("merging", async () => {
       const sent = this.text;
       const draft = await post<NewDraft>("edit/merge", this.body());
-      if (sent !== this.text) return; // Typed on meanwhile: pressing again merges into that.
+      if (sent !== this.text) return; // The text changed during the request: keep it.
       batch(() => {
         this.replace(draft, this.format.value);
-        this.news.value = `What others changed is in your text; it is begun on rev ${draft.base.rev} now.`;
+        this.news.value = `Merged the changes by others into your text, which is now based on rev ${draft.base.rev}.`;
       });
       this.keep();
       void this.check(true);
     });
   }
 
-  /** Writes what is live into the plan file: with this very text where that says it. */
+  /** Writes the live plan to the plan file, with this text if it has the same content. */
   async pull(): Promise<void> {
     await this.ask("writing", () => this.write());
   }
 
   private async write(): Promise<void> {
     const sent = this.text;
-    const wish = { text: sent, format: this.format.value, base: this.base, blob: this.blob };
-    const pulled = await post<Pulled>("edit/pull", wish);
+    const body = { text: sent, format: this.format.value, base: this.base, blob: this.blob };
+    const pulled = await post<Pulled>("edit/pull", body);
     batch(() => {
       if (pulled.blob !== "") this.blob = pulled.blob;
-      this.news.value = `${this.news.value} ${pulled.file} says what is live.`.trim();
+      this.news.value = `${this.news.value} Wrote the live plan to ${pulled.file}.`.trim();
       if (pulled.is_text && sent === this.text) this.untouched();
     });
   }
 
   private async settle(sent: string, draft: NewDraft): Promise<void> {
     if (this.text !== sent) {
-      this.soon(); // Typed on meanwhile: what was applied is the same on both sides now, so the old base will do.
+      this.checkSoon(); // The text changed during the request. Both sides now have the applied change: keep the old base.
       return;
     }
     batch(() => {
@@ -208,25 +208,25 @@ export class Editing {
     const live = await get<EditText>("edit");
     if (live.text === draft.text && this.text === draft.text) {
       this.untouched();
-      this.told(live);
+      this.setFile(live);
     } else {
       this.keep();
       void this.check(true);
     }
   }
 
-  /** The live plan may be another. */
-  private async moved(): Promise<void> {
+  /** Checks again, or follows, if the live plan has changed. */
+  private async afterPlanChange(): Promise<void> {
     if (!this.isReady.peek()) return;
     const found = plan.object(`plan/${session.peek().plan}`).peek();
     const known = this.look.peek()?.base ?? this.base;
     const isNewer = Number(found?.status.document_rev ?? 0) > known.rev || found?.uid !== known.uid;
-    if (found === undefined || !isNewer || this.asking.peek() !== "no") return; // What is asked now looks again then.
+    if (found === undefined || !isNewer || this.asking.peek() !== "no") return; // A running request comes here at its end.
     if (this.isTouched.peek()) await this.check(true);
     else await this.follow();
   }
 
-  private soon(): void {
+  private checkSoon(): void {
     this.isCurrent.value = false;
     clearTimeout(this.timers.check);
     clearTimeout(this.timers.preview);
@@ -234,7 +234,7 @@ export class Editing {
     this.timers.preview = window.setTimeout(() => void this.check(true), PREVIEW_MS);
   }
 
-  /** Asks what there is to say of the text, one question at a time: what comes up meanwhile is asked next, once. */
+  /** Checks the text, one request at a time: changes during a request cause one more after it. */
   private async check(isPreviewed: boolean): Promise<void> {
     if (session.value.right === "read") return;
     if (this.isOut) {
@@ -247,7 +247,7 @@ export class Editing {
       const look = await post<Look>("edit/look", { ...this.body(), preview: isPreviewed });
       if (asked === this.version) this.take(look, isPreviewed);
     } catch (error) {
-      if (asked === this.version) this.blind.value = refusedOf(error);
+      if (asked === this.version) this.checkError.value = refusedOf(error);
     }
     this.isOut = false;
     const next = this.next;
@@ -258,17 +258,17 @@ export class Editing {
   private take(look: Look, isPreviewed: boolean): void {
     batch(() => {
       const before = this.look.peek();
-      // While the preview is asked for, the one of the same edit stands.
+      // Until the new preview arrives, keep the one of the same edit.
       const preview = look.preview ?? (before?.edit === look.edit ? before.preview : null);
       this.look.value = { ...look, preview };
       this.isCurrent.value = isPreviewed || preview !== null;
-      this.blind.value = null;
+      this.checkError.value = null;
     });
   }
 
   private async ask<T>(what: Asking, question: () => Promise<T>): Promise<T | undefined> {
     if (this.asking.peek() !== "no") return undefined;
-    const problem = what === "checking" ? this.blind : this.problem;
+    const problem = what === "checking" ? this.checkError : this.problem;
     batch(() => {
       this.asking.value = what;
       problem.value = null;
@@ -280,7 +280,7 @@ export class Editing {
       return undefined;
     } finally {
       this.asking.value = "no";
-      if (this.blind.peek() === null) void this.moved();
+      if (this.checkError.peek() === null) void this.afterPlanChange();
     }
   }
 
@@ -288,7 +288,7 @@ export class Editing {
     return { text: this.text, format: this.format.value, base: this.base, blob: this.blob, chosen: this.chosen.value };
   }
 
-  private goOn(draft: Draft): void {
+  private restore(draft: Draft): void {
     batch(() => {
       this.chosen.value = draft.chosen;
       this.replace(draft, draft.format);
@@ -299,10 +299,10 @@ export class Editing {
 
   private async describeFile(): Promise<void> {
     const found = await this.ask("checking", () => get<EditText>("edit"));
-    if (found !== undefined) this.told(found);
+    if (found !== undefined) this.setFile(found);
   }
 
-  private told(found: EditText): void {
+  private setFile(found: EditText): void {
     this.file.value = found.file;
     this.why.value = found.why;
   }
@@ -316,7 +316,7 @@ export class Editing {
     this.look.value = null;
     this.isCurrent.value = false;
     this.isReady.value = true;
-    this.given.value += 1;
+    this.replaced.value += 1;
   }
 
   private untouched(): void {

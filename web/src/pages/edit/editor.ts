@@ -1,5 +1,5 @@
-// The text editor itself: CodeMirror in a shadow root, because it brings its styles as sheets that the server's content
-// security policy takes there and not in the document.
+// The text editor: CodeMirror in a shadow root. The server's content security policy allows its style sheets there, but
+// not in the document.
 
 import { acceptCompletion, autocompletion, type CompletionContext, type CompletionResult, completionKeymap } from "@codemirror/autocomplete";
 import { defaultKeymap, history, historyKeymap } from "@codemirror/commands";
@@ -10,21 +10,21 @@ import { highlightSelectionMatches, search, searchKeymap } from "@codemirror/sea
 import { Annotation, EditorState, type Extension, Prec, type Text } from "@codemirror/state";
 import { drawSelection, EditorView, highlightActiveLine, highlightSpecialChars, hoverTooltip, keymap, lineNumbers } from "@codemirror/view";
 import { tags } from "@lezer/highlight";
-import { escaped, legible, TURNING } from "../../words/legible";
+import { BIDI_CONTROLS, escaped, legible } from "../../words/legible";
 import { described, keyOptions, type Names, type Schema, valueOptions } from "./completion";
 import { edn } from "./edn";
 import { keyAt, placeAt } from "./place";
-import type { Fault, Format, Point, Span } from "./said";
+import type { Format, Point, Span, TextError } from "./api";
 
 export interface Source {
   schema: () => Schema | undefined;
   names: () => Names;
   typed: (text: string) => void;
-  /** Whether the text may not be changed; asked when a text is given. */
+  /** Whether the text is read-only; called for each new text. */
   isReadOnly: () => boolean;
 }
 
-const GIVEN = Annotation.define<boolean>(); // A change that the person did not type.
+const NOT_TYPED = Annotation.define<boolean>(); // A change that the user did not type.
 
 export class Editor {
   private readonly view: EditorView;
@@ -37,33 +37,33 @@ export class Editor {
     this.view = new EditorView({ parent: root, root, state: this.state("", "yaml") });
   }
 
-  /** Shows another text; what can be undone begins anew, for the text before was begun on another plan. */
-  give(text: string, format: Format): void {
+  /** Shows another text and clears the undo history, because the old text was based on another plan. */
+  setText(text: string, format: Format): void {
     const { anchor } = this.view.state.selection.main;
     const hadFocus = this.view.hasFocus;
     const top = this.view.scrollDOM.scrollTop;
     const state = this.state(text, format);
     this.view.setState(state);
-    this.view.dispatch({ selection: { anchor: Math.min(anchor, state.doc.length) }, annotations: GIVEN.of(true) });
+    this.view.dispatch({ selection: { anchor: Math.min(anchor, state.doc.length) }, annotations: NOT_TYPED.of(true) });
     this.view.scrollDOM.scrollTop = top;
     if (hadFocus) this.view.focus();
   }
 
-  /** Marks the faults where they stand. */
-  mark(faults: readonly Fault[]): void {
+  /** Marks the errors in the text. */
+  mark(errors: readonly TextError[]): void {
     const { doc } = this.view.state;
-    const found = faults.flatMap((fault): Diagnostic[] => {
-      if (fault.span === null || fault.span.is_here === false) return [];
-      const { from, to } = stretch(doc, fault.span);
-      const message = fault.hint ? `${fault.summary}\n${fault.hint}` : fault.summary;
-      return [{ from, to: Math.max(to, from), severity: fault.severity, source: fault.code, message: legible(message) }];
+    const found = errors.flatMap((error): Diagnostic[] => {
+      if (error.span === null || error.span.is_here === false) return [];
+      const { from, to } = offsets(doc, error.span);
+      const message = error.hint ? `${error.summary}\n${error.hint}` : error.summary;
+      return [{ from, to: Math.max(to, from), severity: error.severity, source: error.code, message: legible(message) }];
     });
     this.view.dispatch(setDiagnostics(this.view.state, found));
   }
 
-  /** Puts the cursor at the start of `span`, in sight, and the focus into the text. */
+  /** Selects `span`, scrolls to it and focuses the editor. */
   show(span: Span): void {
-    const { from, to } = stretch(this.view.state.doc, span);
+    const { from, to } = offsets(this.view.state.doc, span);
     this.view.dispatch({ selection: { anchor: from, head: to }, effects: EditorView.scrollIntoView(from, { y: "center" }) });
     this.view.focus();
   }
@@ -82,7 +82,7 @@ export class Editor {
       lineNumbers(),
       history(),
       drawSelection(),
-      highlightSpecialChars({ addSpecialChars: TURNING, render: special }),
+      highlightSpecialChars({ addSpecialChars: BIDI_CONTROLS, render: special }),
       highlightActiveLine(),
       bracketMatching(),
       indentOnInput(),
@@ -92,17 +92,17 @@ export class Editor {
       isYaml ? yaml() : StreamLanguage.define(edn),
       syntaxHighlighting(COLOURS),
       isYaml ? [autocompletion({ override: [(context) => this.completions(context)], icons: false }), this.hover()] : [],
-      Prec.high(keymap.of([{ key: "Tab", run: acceptCompletion }])), // Only while something is offered; Tab moves on else.
+      Prec.high(keymap.of([{ key: "Tab", run: acceptCompletion }])), // Only while a completion is open; otherwise Tab moves the focus.
       keymap.of([...completionKeymap, ...lintKeymap, ...searchKeymap, ...historyKeymap, ...defaultKeymap]),
       EditorState.tabSize.of(2),
       EditorState.readOnly.of(this.source.isReadOnly()),
       EditorView.contentAttributes.of({ "aria-label": "The plan", spellcheck: "false", tabindex: "0" }),
       EditorView.domEventHandlers({ beforeinput: typedOver }),
       EditorView.updateListener.of((update) => {
-        const isOurs = update.transactions.some((one) => one.annotation(GIVEN) === true);
+        const isOurs = update.transactions.some((one) => one.annotation(NOT_TYPED) === true);
         if (update.docChanged && !isOurs) this.source.typed(update.state.doc.toString());
       }),
-      LOOKS,
+      THEME,
     ];
   }
 
@@ -120,7 +120,7 @@ export class Editor {
     const taken = new Set(isBlockKey ? siblings(lines, line.number - 1, place.column) : []);
     const options = [...keys.filter((one) => !taken.has(one.label)), ...values];
     if (options.length === 0) return null;
-    return { from: line.from + place.column, options: options.map(offered), validFor: /^[\w./*-]*$/ };
+    return { from: line.from + place.column, options: options.map(toCompletion), validFor: /^[\w./*-]*$/ };
   }
 
   private hover(): Extension {
@@ -135,7 +135,7 @@ export class Editor {
   }
 }
 
-/** Typing over a selection, done here: the browser would carry its colours along as styles, which the server forbids. */
+/** Replaces a selection by typed text. The browser would copy the colours as inline styles, which the policy forbids. */
 function typedOver(event: InputEvent, view: EditorView): boolean {
   const isOver = event.inputType === "insertText" && event.data !== null && !view.state.selection.main.empty;
   if (!isOver || view.composing) return false;
@@ -144,20 +144,20 @@ function typedOver(event: InputEvent, view: EditorView): boolean {
   return true;
 }
 
-function offered(one: { label: string; detail: string; info: string; apply: string }) {
+function toCompletion(one: { label: string; detail: string; info: string; apply: string }) {
   return { label: one.label, detail: one.detail, apply: one.apply, ...(one.info && { info: one.info }) };
 }
 
-/** A sign that would not be seen, or would turn what stands beside it, as the sign that it is. */
+/** Renders an invisible or bidirectional control character as its escape. */
 function special(code: number, name: string | null): HTMLElement {
-  const made = document.createElement("span");
-  made.className = "cm-specialChar";
-  made.textContent = escaped(code);
-  if (name !== null) made.title = name;
-  return made;
+  const element = document.createElement("span");
+  element.className = "cm-specialChar";
+  element.textContent = escaped(code);
+  if (name !== null) element.title = name;
+  return element;
 }
 
-/** The keys that stand at `column` in the map around line `row`. */
+/** Returns the keys at `column` in the map around line `row`. */
 function siblings(lines: readonly string[], row: number, column: number): string[] {
   const found: string[] = [];
   const look = (step: number): void => {
@@ -176,8 +176,8 @@ function siblings(lines: readonly string[], row: number, column: number): string
   return found;
 }
 
-/** A span of the server, which counts characters, as offsets of the text, which counts UTF-16 units. */
-function stretch(doc: Text, span: Span): { from: number; to: number } {
+/** Converts a span of the server, in characters, to offsets in the text, in UTF-16 units. */
+function offsets(doc: Text, span: Span): { from: number; to: number } {
   const from = offset(doc, span.start);
   return { from, to: Math.max(from, offset(doc, span.end)) };
 }
@@ -189,13 +189,13 @@ function offset(doc: Text, point: Point): number {
 }
 
 function card(name: string, detail: string, doc: string): HTMLElement {
-  const made = document.createElement("div");
-  made.className = "field-card";
-  const head = made.appendChild(document.createElement("b"));
+  const element = document.createElement("div");
+  element.className = "field-card";
+  const head = element.appendChild(document.createElement("b"));
   head.textContent = name;
-  made.append(` ${detail}`);
-  made.appendChild(document.createElement("p")).textContent = doc;
-  return made;
+  element.append(` ${detail}`);
+  element.appendChild(document.createElement("p")).textContent = doc;
+  return element;
 }
 
 const COLOURS = HighlightStyle.define([
@@ -206,7 +206,7 @@ const COLOURS = HighlightStyle.define([
   { tag: [tags.labelName, tags.typeName, tags.keyword, tags.meta], color: "var(--warn)" },
 ]);
 
-const LOOKS = EditorView.theme({
+const THEME = EditorView.theme({
   "&": { height: "100%", backgroundColor: "var(--ground)", color: "var(--ink)", fontSize: "13px" },
   "&.cm-focused": { outline: "2px solid var(--accent)", outlineOffset: "-2px" },
   ".cm-scroller": { fontFamily: "ui-monospace, 'DejaVu Sans Mono', Menlo, Consolas, monospace", lineHeight: "1.5" },

@@ -1,4 +1,4 @@
-// EDN's words, for their colours.
+// Syntax highlighting for EDN.
 
 import type { StringStream } from "@codemirror/language";
 

@@ -1,24 +1,24 @@
-// Where in a YAML text the cursor is, as a path of keys: by indentation and brackets alone, so that it works in a text
-// that is half typed. `-` stands for an item of a list.
+// Finds the path of keys at the cursor in a YAML text. It uses only indentation and brackets, so that it also works in an
+// incomplete text. `-` is an item of a list.
 
 export interface YamlPlace {
   /** Keys from the top to the map or value that the cursor is in. */
   path: string[];
-  /** Whether a key may stand here, or a value of the last key of `path`. An item of a list may be either. */
+  /** Whether a key can be typed here, or a value of the last key of `path`. An item of a list can be either. */
   isKey: boolean;
   isValue: boolean;
-  /** What is typed already of the key or value, and the column where that begins, from 0. */
+  /** The typed part of the key or value, and the column where it starts, from 0. */
   word: string;
   column: number;
 }
 
 interface Line {
-  /** Columns of the dashes at its beginning. */
+  /** Columns of the dashes at its start. */
   dashes: number[];
-  /** The key that it begins with, and where. */
+  /** The key at its start, and its column. */
   key: string | undefined;
   keyColumn: number;
-  /** What follows the key, or the dashes. */
+  /** The text after the key or the dashes. */
   rest: string;
   restColumn: number;
 }
@@ -26,7 +26,7 @@ interface Line {
 const KEY = /^("(?:[^"\\]|\\.)*"|'[^']*'|[^\s#:{}[\],&*!|>'"%@`-][^:#{}[\],]*?|-[^\s:#][^:#]*?)\s*:(?=\s|$)/;
 const BLOCK_TEXT = /(?:^|\s)[|>][-+0-9]*\s*(?:#.*)?$/;
 
-/** The place of the cursor at `column` (from 0) of line `row` (from 0); undefined inside comments and block texts. */
+/** Returns the place at `column` (from 0) of line `row` (from 0); undefined in comments and block texts. */
 export function placeAt(lines: readonly string[], row: number, column: number): YamlPlace | undefined {
   const before = (lines[row] ?? "").slice(0, column);
   if (isComment(before)) return undefined;
@@ -40,7 +40,7 @@ export function placeAt(lines: readonly string[], row: number, column: number): 
   return inFlow(line, path);
 }
 
-/** The path of the key at `column` of line `row`, for its description; undefined where no key is. */
+/** Returns the path of the key at `column` of line `row`; undefined if there is no key. */
 export function keyAt(lines: readonly string[], row: number, column: number): { path: string[]; from: number; to: number } | undefined {
   const text = lines[row] ?? "";
   const found = /[\w-]+(?=["']?\s*:)/g;
@@ -68,10 +68,10 @@ function read(text: string): Line {
   return { dashes, key: plain(key[1] ?? ""), keyColumn: at, rest: text.slice(after), restColumn: after };
 }
 
-/** The keys that what stands at `column` of line `row` is below; undefined in a block text. */
+/** Returns the keys around `column` of line `row`, outer ones first; undefined in a block text. */
 function around(lines: readonly string[], row: number, column: number, isItem: boolean): string[] | undefined {
   const path: string[] = [];
-  let limit = isItem ? column + 1 : column; // A list may stand at the column of its key.
+  let limit = isItem ? column + 1 : column; // A list can start at the column of its key.
   let dashLimit = column;
   for (let index = row - 1; index >= 0 && limit > 0; index -= 1) {
     const text = lines[index] ?? "";
@@ -93,7 +93,7 @@ function around(lines: readonly string[], row: number, column: number, isItem: b
   return path;
 }
 
-/** Goes on from the value that begins on the cursor's own line, into its brackets. */
+/** Extends the path into the brackets of the value on the cursor's line. */
 function inFlow(line: Line, above: readonly string[]): YamlPlace {
   const stack: { bracket: string; key: string | undefined }[] = [];
   let start = 0;

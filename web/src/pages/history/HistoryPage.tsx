@@ -1,4 +1,4 @@
-// The plan's revisions: who made each, why, what came of it, what it changed, and the way back.
+// The plan's revisions: author, reason, verdict and changes of each, and a way to roll back.
 
 import type { RefObject } from "preact";
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
@@ -12,8 +12,8 @@ import { RevisionView } from "./RevisionView";
 import type { Change } from "./revisions";
 
 const KINDS = [
-  ["", "what changed the plan"],
-  ["all", "everything that was tried"],
+  ["", "changes of the plan"],
+  ["all", "all attempts"],
   ["refused", "refused"],
   ["held", "held"],
   ["approved", "approved"],
@@ -32,12 +32,12 @@ export default function HistoryPage({ rest }: { rest: string }) {
           <h1 ref={heading} tabIndex={-1}>
             History
           </h1>
-          <Choice label="by" value={author} onChoose={setAuthor} options={[["", "everybody"], ["human", "people"], ["agent", "agents"], ...authors.map((one) => [one, one] as const)]} />
+          <Choice label="by" value={author} onChoose={setAuthor} options={[["", "all authors"], ["human", "users"], ["agent", "agents"], ...authors.map((one) => [one, one] as const)]} />
           <Choice label="show" value={kind} onChoose={setKind} options={KINDS} />
         </div>
         {error && <Problem error={error} />}
-        {shown?.length === 0 && <p class="quiet">No revision is like that.</p>}
-        <ol class="revisions" onKeyDown={steps}>
+        {shown?.length === 0 && <p class="quiet">{author || kind ? "No revision matches the filter." : "No revisions yet."}</p>}
+        <ol class="revisions" onKeyDown={moveFocus}>
           {shown?.map((one) => (
             <Row key={one.rev} one={one} isChosen={String(one.rev) === rest} />
           ))}
@@ -96,7 +96,7 @@ function linkId(rev: string): string {
   return `revision-${rev}`;
 }
 
-/** Whoever closes a revision goes on at its link in the list, or at the heading, whose ref is returned. */
+/** Moves the focus from a closed revision to its link in the list, or to the heading, whose ref is returned. */
 function useFocusOfClosed(rest: string): RefObject<HTMLHeadingElement> {
   const heading = useRef<HTMLHeadingElement>(null);
   const before = useRef("");
@@ -107,8 +107,8 @@ function useFocusOfClosed(rest: string): RefObject<HTMLHeadingElement> {
   return heading;
 }
 
-/** Up and down go through the list, whichever of its links has the focus. */
-function steps(event: KeyboardEvent): void {
+/** Moves the focus between the links of the list with the up and down keys. */
+function moveFocus(event: KeyboardEvent): void {
   const by = event.key === "ArrowDown" ? 1 : event.key === "ArrowUp" ? -1 : 0;
   const list = event.currentTarget as HTMLElement;
   const links = [...list.querySelectorAll<HTMLAnchorElement>("a")];

@@ -1,11 +1,11 @@
-// One revision: what it did and to which fields, and going back to it with a preview first.
+// One revision: its effect, its changed fields, and a rollback with a preview.
 
 import { useEffect, useState } from "preact/hooks";
 import { post, type Refused, refusedOf } from "../../api";
 import type { components } from "../../api-types";
 import { Does, type Doing, Fields } from "../../parts/Changes";
 import { Confirm } from "../../parts/Confirm";
-import { whyNot } from "../../parts/may";
+import { readOnlyReason } from "../../parts/may";
 import { Problem } from "../../parts/Problem";
 import { heldOrDone, type Verdict } from "../../parts/verdict";
 import { WhyNot } from "../../parts/WhyNot";
@@ -28,8 +28,8 @@ export function RevisionView({ rev, onClose }: { rev: string; onClose: () => voi
             {value.did}
           </span>
         )}
-        <span class="history-ways">
-          {value?.is_document && !whyNot() && (
+        <span class="history-actions">
+          {value?.is_document && !readOnlyReason() && (
             <button type="button" onClick={() => setAsked(true)}>
               Roll back to here
             </button>
@@ -55,7 +55,7 @@ export function RevisionView({ rev, onClose }: { rev: string; onClose: () => voi
   );
 }
 
-/** Who, when, why, and what it hangs on. */
+/** The author, time and reason, and the related revision and approval. */
 function Facts({ value }: { value: Detail }) {
   return (
     <dl class="facts">
@@ -84,7 +84,7 @@ function Facts({ value }: { value: Detail }) {
   );
 }
 
-/** What it did, or would have done, to objects and fields, or why it was refused. */
+/** The effect on objects and fields, or the reasons for a refusal. */
 function Changes({ value }: { value: Detail }) {
   return (
     <>
@@ -94,7 +94,7 @@ function Changes({ value }: { value: Detail }) {
           {one.hint && <p class="hint">{one.hint}</p>}
         </div>
       ))}
-      {value.does.length > 0 && <h3>{value.is_document ? "What it did" : "What it would have done"}</h3>}
+      {value.does.length > 0 && <h3>{value.is_document ? "Effect" : "Effect if it had been applied"}</h3>}
       <Does does={value.does} left={value.does_left} summary={value.summary} />
       {value.fields.length > 0 && <h3>Fields</h3>}
       <Fields fields={value.fields} left={value.fields_left} whole="plan history -o json" />
@@ -112,7 +112,7 @@ interface Preview {
   faults?: { message: string; hint: string }[];
 }
 
-/** Asks before the plan goes back, with what that would do, and lets pass what would be held when that is asked for. */
+/** The dialog before a rollback, with its effect. If the rollback needs approval, the user can approve it here. */
 function RollBack({ rev, onClose, onDone }: { rev: number; onClose: () => void; onDone: (news: string) => void }) {
   const [preview, setPreview] = useState<Preview | undefined>();
   const [error, setError] = useState<Refused | undefined>();
@@ -124,17 +124,20 @@ function RollBack({ rev, onClose, onDone }: { rev: number; onClose: () => void; 
   const isSame = preview !== undefined && (preview.does ?? []).length === 0 && !preview.hold && preview.verdict === "preview";
   return (
     <Confirm
-      title={`Go back to revision ${rev}?`}
-      action={preview?.hold && !isApproved ? "Ask for it" : "Roll back"}
+      title={`Roll back to revision ${rev}?`}
+      action={preview?.hold && !isApproved ? "Request approval" : "Roll back"}
       grave
       onClose={onClose}
-      onConfirm={async () => onDone(heldOrDone(await post<Verdict>("rollback", { rev, reason, is_approved: isApproved }), `The plan is back at revision ${rev}`))}
+      onConfirm={async () => onDone(heldOrDone(await post<Verdict>("rollback", { rev, reason, is_approved: isApproved }), `Rolled back to revision ${rev}`))}
     >
-      <p>The plan of that revision comes back as a new one. The plan file is left as it is, and held back until you change it; plan pull writes the old plan into it.</p>
+      <p>
+        This creates a new revision with the plan of revision {rev}. The plan file does not change, and planloop ignores it until you edit it. To write the old plan into the file, run{" "}
+        <code>plan pull</code>.
+      </p>
       {error && <Problem error={error} />}
-      {preview === undefined && !error && <p class="quiet">looking what it would do …</p>}
+      {preview === undefined && !error && <p class="quiet">Loading the effect …</p>}
       {preview && <Does does={preview.does ?? []} summary={preview.summary ?? ""} />}
-      {isSame && <p>Nothing that runs would move.</p>}
+      {isSame && <p>No running object changes.</p>}
       {(preview?.faults ?? []).map((one) => (
         <div key={one.message} class="problem">
           <p>{one.message}</p>
@@ -143,9 +146,9 @@ function RollBack({ rev, onClose, onDone }: { rev: number; onClose: () => void; 
       ))}
       {preview?.hold && (
         <>
-          <p>It would be held: {preview.hold}</p>
+          <p>Needs approval: {preview.hold}</p>
           <label>
-            <input type="checkbox" class="inline" checked={isApproved} onChange={(event) => setApproved(event.currentTarget.checked)} /> let it pass: I say yes to that now
+            <input type="checkbox" class="inline" checked={isApproved} onChange={(event) => setApproved(event.currentTarget.checked)} /> Approve it now
           </label>
         </>
       )}

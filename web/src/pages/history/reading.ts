@@ -1,4 +1,4 @@
-// The list of revisions as state of the page: the newest are read again when the plan moved, older ones on wish.
+// The loaded list of revisions: the newest page is read again when the plan changes, older pages on demand.
 
 import { useEffect, useState } from "preact/hooks";
 import { get, type Refused, refusedOf } from "../../api";
@@ -12,13 +12,13 @@ export interface Revisions {
   shown: Change[] | undefined;
   authors: readonly string[];
   error: Refused | undefined;
-  /** Reads the next older page; undefined when there is none. */
+  /** Reads the next older page; undefined if there is none. */
   more: (() => Promise<void>) | undefined;
 }
 
-/** The revisions that `query` asks for. */
+/** Returns the revisions that match `query`. */
 export function useRevisions(query: Record<string, string>): Revisions {
-  const of = `${plan.log} ${JSON.stringify(query)}`; // Another log has other revisions of the same numbers.
+  const of = `${plan.log} ${JSON.stringify(query)}`; // Another log has other revisions with the same numbers.
   const moved = `${plan.log} ${plan.object(`plan/${session.value.plan}`).value?.rev} ${answered()}`;
   const newest = useRead<Page>("history", query, moved);
   const [found, setFound] = useState<{ of: string; known?: Known; error?: Refused }>({ of });
@@ -46,7 +46,7 @@ export function useRevisions(query: Record<string, string>): Revisions {
   };
 }
 
-/** Changes when an approval comes or is answered, which makes revisions of its own. */
+/** Returns a text that changes with each approval and answer, which create revisions. */
 function answered(): string {
   return [...plan.kind("approval").value.values()].map((one) => `${one.address}${one.rev}`).join(" ");
 }

@@ -1,4 +1,4 @@
-// The revisions that were read so far, put together from pages: the newest page is read again and again, older ones once.
+// Combines pages of revisions into one list. The newest page is read repeatedly, older pages once.
 
 import type { components } from "../../api-types";
 
@@ -7,24 +7,24 @@ export type Change = components["schemas"]["Change"];
 
 export interface Known {
   rows: ReadonlyMap<number, Change>;
-  /** Where the next older page begins; null when nothing is older. */
+  /** Where the next older page starts; null if there is none. */
   earlier: number | null;
 }
 
-/** What is known with the newest page as it is now. */
+/** Returns the list with the newest page. */
 export function withNewest(known: Known | undefined, page: Page): Known {
   const meets = page.earlier === null || page.revisions.some((one) => known?.rows.has(one.rev));
-  // When more came than a page holds, nobody has read what lies between: the list ends where the page does.
+  // If more revisions arrived than fit a page, those between are not loaded: the list then ends with this page.
   if (known === undefined || !meets) return { rows: joined(new Map(), page), earlier: page.earlier };
   return { rows: joined(known.rows, page), earlier: page.earlier === null ? null : known.earlier };
 }
 
-/** What is known with the page that was asked for as the one `before` a revision; it may have been asked for twice. */
+/** Returns the list with the page before the revision `before`. Ignores a page that was already added. */
 export function withOlder(known: Known, before: number, page: Page): Known {
   return known.earlier === before ? { rows: joined(known.rows, page), earlier: page.earlier } : known;
 }
 
-/** The newest first. */
+/** Returns the revisions, newest first. */
 export function listed(known: Known): Change[] {
   return [...known.rows.values()].sort((one, other) => other.rev - one.rev);
 }

@@ -1,17 +1,17 @@
-// The graph of waits in words, and who of it stands in a ring.
+// Texts about waits, and the owners that are in a deadlock.
 
 import type { components } from "../../api-types";
 
 type Wait = components["schemas"]["Wait"];
 type Waits = components["schemas"]["Waits"];
 
-const WORDS: Record<Wait["why"], string> = { holds: "waits for", waits: "waits behind", needs: "cannot let go before" };
+const WAIT_WORDS: Record<Wait["why"], string> = { holds: "waits for", waits: "queues behind", needs: "depends on" };
 
 export function waitWords(wait: Wait): string {
-  return WORDS[wait.why];
+  return WAIT_WORDS[wait.why];
 }
 
-/** Everybody who waits in a ring. */
-export function ringsOf(value: Waits | undefined): ReadonlySet<string> {
+/** Returns the owners that wait for each other in a cycle. */
+export function ownersInCycle(value: Waits | undefined): ReadonlySet<string> {
   return new Set((value?.rings ?? []).flatMap((one) => one.owners));
 }

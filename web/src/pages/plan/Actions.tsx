@@ -1,4 +1,4 @@
-// What can be done about a task from here; or, where nothing may be, why not.
+// The actions on a task, or the reason why the page is read-only.
 
 import type { Resource } from "../../log/record";
 import { Steering } from "../../parts/Steering";

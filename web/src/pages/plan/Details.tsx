@@ -1,5 +1,4 @@
-// All about the chosen object: what it is for, why it is not further and what would change that, who works on it, what
-// it needs and holds, what it cost. The words of `plan describe`.
+// The details of the selected object, as `plan describe` prints them: goal, state, reason, worker, needs, locks, cost.
 
 import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
@@ -14,9 +13,10 @@ import { Problem } from "../../parts/Problem";
 import { signOf, Status, toneOf } from "../../parts/Status";
 import { useRead } from "../../reading";
 import { go, href, linkTo } from "../../routes";
-import { clockTime } from "../../words/amounts";
-import { byNow, callText, conditionsOf, isBad, kindOf, list, map, oneLine, pathOf, stateOf, text, unblocksOf, valueText } from "../../words/objects";
+import { clockTime, plural } from "../../words/amounts";
+import { withCurrentHolders, callText, conditionsOf, isBad, kindOf, list, map, oneLine, pathOf, stateOf, text, unblocksOf, valueText } from "../../words/objects";
 import { recent } from "../../words/records";
+import { deciderLabel } from "../agents/words";
 import { Actions } from "./Actions";
 import { Printed } from "./Printed";
 import { agents, calls, callsOf, containers, costs, locks, neededBy } from "./state";
@@ -27,7 +27,7 @@ const RECENT = 8;
 export function Details({ address }: { address: string }) {
   const item = plan.object(address).value;
   const [last, setLast] = useState<Resource | undefined>(item);
-  // An object that was renamed while one looks is followed by its uid; one that is gone is said to be gone.
+  // Follow a renamed object by its uid; show a note for a deleted one.
   useEffect(() => {
     if (item !== undefined) {
       setLast(item);
@@ -38,10 +38,10 @@ export function Details({ address }: { address: string }) {
     if (moved !== undefined) go("plan", moved.address);
   }, [item, address, plan.rev.value]);
 
-  if (item === undefined) return <Gone address={address} last={last?.address === address ? last : undefined} />;
+  if (item === undefined) return <Missing address={address} last={last?.address === address ? last : undefined} />;
   return (
     <>
-      <h2 class="mono">{address === ROOT ? "the whole plan" : address}</h2>
+      <h2 class="mono">{address === ROOT ? "root task" : address}</h2>
       <p class="goal">{text(item.spec.goal)}</p>
       <p>
         <Status state={stateOf(item)} />
@@ -51,30 +51,30 @@ export function Details({ address }: { address: string }) {
             <Took from={Number(item.status.started_at)} until={item.status.ended_at ? Number(item.status.ended_at) : undefined} />
           </>
         ) : null}
-        {Number(item.status.incarnation ?? 0) > 1 && <> · run number {text(item.status.incarnation)}</>}
+        {Number(item.status.incarnation ?? 0) > 1 && <> · run {text(item.status.incarnation)}</>}
       </p>
       {kindOf(item) === "task" && <Actions item={item} />}
       <Why item={item} />
-      {kindOf(item) === "task" && Object.keys(item.status).length === 0 && <Told item={item} only={["why", "unblocks"]} />}
+      {kindOf(item) === "task" && Object.keys(item.status).length === 0 && <DescribedFacts item={item} only={["why", "unblocks"]} />}
       {map(item.spec.work).kind === "run" && <Printed item={item} />}
-      {kindOf(item) === "task" ? <OfTask item={item} /> : <Told item={item} />}
+      {kindOf(item) === "task" ? <TaskFacts item={item} /> : <DescribedFacts item={item} />}
       <Conditions item={item} />
       <Recent item={item} />
     </>
   );
 }
 
-function Gone({ address, last }: { address: string; last: Resource | undefined }) {
+function Missing({ address, last }: { address: string; last: Resource | undefined }) {
   const past = plan.past.value;
-  const said = past !== null ? `There is none in the plan as of revision ${past}.` : last ? "It is gone from the plan." : "There is none in this plan.";
+  const message = past !== null ? `${address} does not exist at revision ${past}.` : last ? `${address} was deleted.` : `${address} does not exist.`;
   return (
     <>
       <h2 class="mono">{address}</h2>
-      <p>{said}</p>
+      <p>{message}</p>
       {past === null && last !== undefined && (
         <p>
           <button type="button" onClick={() => void plan.look(last.rev)}>
-            Look at it as of revision {last.rev}
+            Show it at revision {last.rev}
           </button>
         </p>
       )}
@@ -83,7 +83,7 @@ function Gone({ address, last }: { address: string; last: Resource | undefined }
 }
 
 function Why({ item }: { item: Resource }) {
-  const why = byNow(text(item.status.why), (path) => plan.object(`lock/${path}`).value);
+  const why = withCurrentHolders(text(item.status.why), (path) => plan.object(`lock/${path}`).value);
   const exits = unblocksOf(item);
   if (!why && exits.length === 0) return null;
   return (
@@ -99,7 +99,7 @@ function Why({ item }: { item: Resource }) {
       {exits.length > 0 && (
         <>
           <p id="unblocks">
-            <strong>What would unblock it</strong>
+            <strong>To unblock</strong>
           </p>
           <ul aria-labelledby="unblocks">
             {exits.map((exit) => (
@@ -112,13 +112,13 @@ function Why({ item }: { item: Resource }) {
   );
 }
 
-function OfTask({ item }: { item: Resource }) {
+function TaskFacts({ item }: { item: Resource }) {
   const uses = costs.value.uses(item);
   const needs = list(item.spec.needs).map(text);
   const needed = neededBy.value.get(item.address) ?? [];
   const wanted = list(item.spec.containers).map(text);
-  const result = map(item.spec.work).kind === "run" ? "" : valueText(item.status.result); // Of a command its output says it.
-  const below = [...containers.value.values()].filter((one) => `task/${text(one.spec.task) || "."}` === item.address);
+  const result = map(item.spec.work).kind === "run" ? "" : valueText(item.status.result); // A command's output already has it.
+  const owned = [...containers.value.values()].filter((one) => `task/${text(one.spec.task) || "."}` === item.address);
   return (
     <>
       {uses.length > 0 && (
@@ -127,7 +127,7 @@ function OfTask({ item }: { item: Resource }) {
           {uses.map((use) =>
             use.bound === undefined ? (
               <p key={use.unit}>
-                <span class="quiet">{use.label}</span> <span class="number">{use.words}</span>, without a bound
+                <span class="quiet">{use.label}</span> <span class="number">{use.words}</span>, no limit
               </p>
             ) : (
               <Bar key={use.unit} label={use.label} used={use.used} bound={use.bound} held={use.held} words={use.words} />
@@ -140,7 +140,7 @@ function OfTask({ item }: { item: Resource }) {
         <Fact name="needs">{needs.length > 0 && <Addresses all={needs} />}</Fact>
         <Fact name="needed by">{needed.length > 0 && <Addresses all={needed} />}</Fact>
         <Locks item={item} />
-        <Fact name="containers">{wanted.length + below.length > 0 && <Addresses all={[...new Set([...wanted, ...below.map((one) => one.address)])]} />}</Fact>
+        <Fact name="containers">{wanted.length + owned.length > 0 && <Addresses all={[...new Set([...wanted, ...owned.map((one) => one.address)])]} />}</Fact>
         <Fact name="works in">{text(item.spec.fork)}</Fact>
         <Fact name="result">{result && result !== item.status.why && <span class="long">{result}</span>}</Fact>
         <Fact name="notes">{text(item.spec.notes) && <pre>{text(item.spec.notes)}</pre>}</Fact>
@@ -174,7 +174,7 @@ function Addresses({ all }: { all: readonly string[] }) {
   );
 }
 
-/** Who does it, how that stands, and what is under way. */
+/** The command or agent that does the task, with the agent's state and open calls. */
 function Worker({ item }: { item: Resource }) {
   const work = map(item.spec.work);
   if (work.kind === "run") {
@@ -187,15 +187,14 @@ function Worker({ item }: { item: Resource }) {
   }
   const agent = agents.value.get(text(work.agent));
   if (agent === undefined) return null;
-  const mind = map(agent.spec.mind);
   const open = (callsOf.value.get(agent.address) ?? []).flatMap((one) => calls.value.get(one) ?? []);
   return (
-    <Fact name="works on it">
+    <Fact name="agent">
       <Address address={agent.address} state />
       <div class="quiet">
-        {text(mind.stated) || text(mind.model) || text(mind.kind)}
+        {deciderLabel(agent)}
         {agent.status.turn ? `, turn ${text(agent.status.turn)}` : ""}
-        {agent.status.why ? `: ${oneLine(byNow(text(agent.status.why), (path) => plan.object(`lock/${path}`).value))}` : ""}
+        {agent.status.why ? `: ${oneLine(withCurrentHolders(text(agent.status.why), (path) => plan.object(`lock/${path}`).value))}` : ""}
       </div>
       {open.map((call) => (
         <div key={call.address}>
@@ -206,7 +205,7 @@ function Worker({ item }: { item: Resource }) {
   );
 }
 
-/** Locks that the task or its agent holds, and those that it waits for with who has them. */
+/** Locks that the task or its agent holds, and locks that it waits for, with their holders. */
 function Locks({ item }: { item: Resource }) {
   const own = [item.address, text(map(item.spec.work).agent)];
   const held: [string, JsonObject][] = [];
@@ -214,9 +213,9 @@ function Locks({ item }: { item: Resource }) {
   for (const lock of locks.value.values()) {
     const holders = map(lock.status.holders);
     for (const one of own) if (one && holders[one]) held.push([lock.address, map(holders[one])]);
-    for (const [waiting, wish] of Object.entries(map(lock.status.waiters))) {
-      const owner = text(map(wish).owner);
-      if (own.includes(owner) || own.includes(waiting)) waited.push([lock.address, map(wish), Object.keys(holders)]);
+    for (const [waiting, request] of Object.entries(map(lock.status.waiters))) {
+      const owner = text(map(request).owner);
+      if (own.includes(owner) || own.includes(waiting)) waited.push([lock.address, map(request), Object.keys(holders)]);
     }
   }
   return (
@@ -232,9 +231,9 @@ function Locks({ item }: { item: Resource }) {
       </Fact>
       <Fact name="waits for">
         {waited.length > 0 &&
-          waited.map(([address, wish, holders]) => (
+          waited.map(([address, request, holders]) => (
             <div key={address}>
-              <Address address={address} /> ({text(wish.mode)}), <Ago at={Number(wish.since)} plain />
+              <Address address={address} /> ({text(request.mode)}), <Ago at={Number(request.since)} plain />
               {holders.length > 0 && (
                 <>
                   ; held by <Linked words={holders.join(", ")} />
@@ -282,21 +281,22 @@ function Checks({ item }: { item: Resource }) {
 
 function Conditions({ item }: { item: Resource }) {
   const found = conditionsOf(item);
+  const problems = found.filter(isBad).length;
   if (found.length === 0) return null;
   return (
     <details>
       <summary>
-        Conditions <span class="quiet">({found.filter(isBad).length} not as they should be)</span>
+        Conditions <span class="quiet">({problems === 0 ? "no problems" : plural(problems, "problem")})</span>
       </summary>
       <div class="scroll" tabIndex={0} role="region" aria-label="Conditions">
         <table>
           <thead>
             <tr>
-              <th scope="col">condition</th>
-              <th scope="col">holds</th>
-              <th scope="col">reason</th>
-              <th scope="col">for</th>
-              <th scope="col">what</th>
+              <th scope="col">Condition</th>
+              <th scope="col">Status</th>
+              <th scope="col">Reason</th>
+              <th scope="col">Age</th>
+              <th scope="col">Message</th>
             </tr>
           </thead>
           <tbody>
@@ -316,8 +316,8 @@ function Conditions({ item }: { item: Resource }) {
   );
 }
 
-/** What the server says of an object: the lines of `plan describe`, or those called as in `only`. */
-function Told({ item, only }: { item: Resource; only?: readonly string[] }) {
+/** The lines of `plan describe`, or those with a label in `only`. */
+function DescribedFacts({ item, only }: { item: Resource; only?: readonly string[] }) {
   const past = plan.past.value;
   const { value, error } = useRead<components["schemas"]["Described"]>(`describe/${item.address}`, past === null ? {} : { at: past }, item.rev);
   const facts = (value?.facts ?? []).filter((fact) => only?.includes(fact.label) ?? true);
@@ -351,7 +351,7 @@ function Recent({ item }: { item: Resource }) {
         </ul>
       )}
       <p class="quiet">
-        Changed in rev {item.rev}, made in rev {item.created_rev}. <a href={href("history")}>History</a>
+        Changed in rev {item.rev}, created in rev {item.created_rev}. <a href={href("history")}>History</a>
         {agents.value.has(`agent/${pathOf(item.address)}`) && (
           <>
             {" · "}

@@ -1,4 +1,4 @@
-// The dependency graph: boxes within boxes for children, arrows from what is needed to what waits for it.
+// The dependency graph: a box for each task, inside its parent's box, and an arrow from each need to the task.
 
 import { select } from "d3-selection";
 import { type ZoomBehavior, zoom, zoomIdentity } from "d3-zoom";
@@ -7,6 +7,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { Address } from "../../parts/Address";
 import { signOf, toneOf } from "../../parts/Status";
 import { go, linkTo, opensElsewhere } from "../../routes";
+import { plural } from "../../words/amounts";
 import { cut, nameOf, oneLine, stateOf, text } from "../../words/objects";
 import { BOX, type Box, type Picture, pictured, shapeOf } from "./graph";
 import type { Laid, Place } from "./layout";
@@ -41,7 +42,7 @@ export default function Graph({ chosen }: { chosen: string }) {
     const element = frame.current;
     if (element === null || laid === null || zooming.current === null) return;
     const { clientWidth: width, clientHeight: height } = element;
-    // What would be too small to read is not shown whole: then the chosen box, or else the first one, is in sight.
+    // If the whole graph would be too small to read, show the selected box or the first one.
     const scale = Math.max(LEGIBLE, Math.min(1, width / laid.width, height / laid.height));
     const about = laid.places[chosen] ?? laid.places[wanted.boxes[0]?.id ?? ""];
     const x = placed(width, laid.width * scale, (about?.x ?? 0) * scale + (BOX.width / 2) * scale);
@@ -51,13 +52,13 @@ export default function Graph({ chosen }: { chosen: string }) {
   const grow = (factor: number): void => {
     if (frame.current !== null && zooming.current !== null) select(frame.current).call(zooming.current.scaleBy, factor);
   };
-  // A picture that is laid out anew is shown whole; a state that changes moves nothing.
+  // Fit after each new layout only: a changed state must not move the graph.
   useEffect(fit, [laid]);
 
   const total = tasks.value.size - 1;
   return (
     <div class="graph">
-      <svg ref={frame} role="group" aria-label={`Dependency graph of ${total} tasks. The same as text is below.`}>
+      <svg ref={frame} role="group" aria-label={`Dependency graph of ${total} tasks. The same content follows as text.`}>
         <defs>
           <marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto-start-reverse">
             <path d="M 0 0 L 8 4 L 0 8 z" fill="context-stroke" />
@@ -70,41 +71,41 @@ export default function Graph({ chosen }: { chosen: string }) {
         )}
       </svg>
       <div class="tools">
-        <div class="group" role="group" aria-label="Size">
-          <button type="button" aria-label="Smaller" onClick={() => grow(0.8)}>
+        <div class="group" role="group" aria-label="Zoom">
+          <button type="button" aria-label="Zoom out" onClick={() => grow(0.8)}>
             −
           </button>
-          <button type="button" aria-label="Larger" onClick={() => grow(1.25)}>
+          <button type="button" aria-label="Zoom in" onClick={() => grow(1.25)}>
             +
           </button>
           <button type="button" onClick={fit}>
             Fit
           </button>
         </div>
-        {wanted.boxes.some((box) => box.kind !== "task") && <span class="quiet">A group opens with a click.</span>}
+        {wanted.boxes.some((box) => box.kind !== "task") && <span class="quiet">Click a group to open it.</span>}
       </div>
       <AsText picture={wanted} />
     </div>
   );
 }
 
-/** How far a picture of `size` is moved in a frame: into the middle, or so that `about` is there when it is larger. */
+/** Returns the offset of a graph of `size`: centred in the frame, or centred on `about` if it is larger. */
 function placed(frame: number, size: number, about: number): number {
   return size <= frame ? (frame - size) / 2 : Math.min(0, Math.max(frame - size, frame / 2 - about));
 }
 
-/** The newest layout, made in a worker; the one before stays until it is there. */
+/** Returns the newest layout from the worker; the previous one until it is ready. */
 function useLayout(wanted: Picture): Laid | null {
   const [laid, setLaid] = useState<Laid | null>(null);
   const worker = useRef<Worker>(null);
   const job = useRef(0);
   useEffect(() => {
-    const made = new Worker(new URL("./layout.worker.ts", import.meta.url), { type: "module" });
-    made.onmessage = (event: MessageEvent<{ job: number; laid: Laid }>) => {
+    const created = new Worker(new URL("./layout.worker.ts", import.meta.url), { type: "module" });
+    created.onmessage = (event: MessageEvent<{ job: number; laid: Laid }>) => {
       if (event.data.job === job.current) setLaid(event.data.laid);
     };
-    worker.current = made;
-    return () => made.terminate();
+    worker.current = created;
+    return () => created.terminate();
   }, []);
   useEffect(() => {
     job.current += 1;
@@ -122,7 +123,7 @@ function Drawing({ picture, laid, chosen }: { picture: Picture; laid: Laid; chos
         return (
           <g key={id}>
             <rect class="cluster" x={place.x} y={place.y} width={place.width} height={place.height} rx={6} />
-            <a href={linkTo(id)} onClick={(event) => act(event, () => fold(id))} aria-label={`${id}, an open group: fold it`}>
+            <a href={linkTo(id)} onClick={(event) => act(event, () => fold(id))} aria-label={`Close group ${id}`}>
               <text class="small" x={place.x + 8} y={place.y + 14}>
                 ▾ {nameOf(id)}
               </text>
@@ -156,11 +157,11 @@ function BoxDrawn({ box, x, y, isChosen }: { box: Box; x: number; y: number; isC
   const task = tasks.value.get(box.id);
   const state = task === undefined ? "new" : stateOf(task);
   const goal = oneLine(text(task?.spec.goal));
-  const below = box.kind === "folded" ? `, ${box.count} tasks in it: open it` : "";
+  const contents = box.kind === "folded" ? `, group of ${plural(box.count, "task")}` : "";
   const onClick = (event: MouseEvent): void => act(event, () => (box.kind === "folded" ? open(box.id) : go("plan", box.id)));
   return (
     <a href={linkTo(box.id)} data-tone={toneOf(state)} aria-current={isChosen ? "true" : undefined} onClick={onClick}>
-      <title>{`${box.id}, ${state}${below || `: ${goal}`}`}</title>
+      <title>{`${box.id}, ${state}${contents || `: ${goal}`}`}</title>
       <rect class="box" x={x} y={y} width={width} height={height} rx={4} />
       <text class="mark sign" aria-hidden="true" x={x + 9} y={y + 17}>
         {signOf(state)}
@@ -175,11 +176,11 @@ function BoxDrawn({ box, x, y, isChosen }: { box: Box; x: number; y: number; isC
   );
 }
 
-/** A click with a modifier opens a link as ever. */
-function act(event: MouseEvent, does: () => void): void {
+/** Handles a plain click; a click with a modifier key opens the link as usual. */
+function act(event: MouseEvent, action: () => void): void {
   if (opensElsewhere(event)) return;
   event.preventDefault();
-  does();
+  action();
 }
 
 function open(group: string): void {
@@ -196,7 +197,7 @@ function without(set: ReadonlySet<string>, one: string): ReadonlySet<string> {
   return new Set([...set].filter((other) => other !== one));
 }
 
-/** From the right side of one box to the left side of the other, through the gaps that the layout found between others. */
+/** Returns a path from the right side of one box to the left side of the other, through the points of the layout. */
 function curve(points: readonly Point[], from: Place | undefined, to: Place | undefined): string {
   if (from === undefined || to === undefined) return "";
   const start = { x: from.x + from.width, y: from.y + from.height / 2 };
@@ -212,7 +213,7 @@ function curve(points: readonly Point[], from: Place | undefined, to: Place | un
   return path;
 }
 
-/** The same for those who read: every task that is drawn, with what it needs and what needs it. */
+/** The graph as a list: every drawn task with its needs and the tasks that need it. */
 function AsText({ picture }: { picture: Picture }) {
   const [isOpen, setOpen] = useState(false);
   return (
@@ -227,9 +228,9 @@ function AsText({ picture }: { picture: Picture }) {
             return (
               <li key={box.id}>
                 <Address address={box.id} state />
-                {box.kind === "folded" && `, ${box.count} tasks in it`}
-                {needs.length > 0 && <> · after {needs.join(", ")}</>}
-                {needed.length > 0 && <> · before {needed.slice(0, 12).join(", ")}{needed.length > 12 && " and others"}</>}
+                {box.kind === "folded" && `, group of ${plural(box.count, "task")}`}
+                {needs.length > 0 && <> · needs {needs.join(", ")}</>}
+                {needed.length > 0 && <> · needed by {needed.slice(0, 12).join(", ")}{needed.length > 12 && ` and ${needed.length - 12} more`}</>}
               </li>
             );
           })}

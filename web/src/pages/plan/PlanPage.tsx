@@ -1,4 +1,4 @@
-// The plan as it lives: a tree or a graph of its tasks, and all about the one that is chosen.
+// The live plan: a tree or graph of its tasks, and the details of the selected one.
 
 import { lazy, Suspense } from "preact/compat";
 import { useEffect, useRef } from "preact/hooks";
@@ -19,11 +19,11 @@ const NARROW = "(max-width: 640px)"; // As in the styles.
 const ORDER = ["running", "checking", "blocked", "failed", "paused", "waiting", "stopping", "deleting", "cancelled", "done"];
 
 export default function PlanPage({ rest }: { rest: string }) {
-  // A bare path is a task, as everywhere in the command line.
+  // A path without a kind is a task, as in the command line.
   const chosen = rest === "" || /^[a-z]+\//.test(rest) ? rest : `task/${rest}`;
   const about = useRef<HTMLElement>(null);
   const before = useRef(chosen);
-  // On a narrow screen the task takes the tree's place, and so does the focus; a link within a task leads to the next one.
+  // On a narrow screen the details replace the tree, so they take the focus; also after a link in the details.
   useEffect(() => {
     const isMoved = before.current !== chosen;
     before.current = chosen;
@@ -47,7 +47,7 @@ export default function PlanPage({ rest }: { rest: string }) {
               <Graph chosen={chosen} />
             </Suspense>
           )}
-          {view.value === "tree" && treeRows.value.length <= 1 && (search.value || wantedState.value) && <p class="quiet">No task is like that.</p>}
+          {view.value === "tree" && treeRows.value.length <= 1 && (search.value || wantedState.value) && <p class="quiet">No tasks match.</p>}
         </section>
         {chosen && (
           <section ref={about} class="plan-right" tabIndex={-1} aria-label={`About ${chosen}`} onKeyDown={onKeyDown}>
@@ -62,7 +62,7 @@ export default function PlanPage({ rest }: { rest: string }) {
   );
 }
 
-/** Whoever closes a task goes on where it was chosen, once that is to be seen again. */
+/** Moves the focus from closed details back to the tree, once it is visible. */
 function backToTree(): void {
   requestAnimationFrame(() => requestAnimationFrame(() => document.querySelector<HTMLElement>(".tree")?.focus()));
 }
@@ -103,7 +103,7 @@ function Summary() {
             if (view.value === "graph") show("tree");
           }}
         />
-        <div class="states" role="group" aria-label="Only tasks in one state">
+        <div class="states" role="group" aria-label="Filter by state">
           {found.map(([state, count]) => (
             <button
               key={state}

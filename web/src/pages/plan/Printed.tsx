@@ -1,4 +1,4 @@
-// What the command of a task has printed: its end at once, then what comes while it runs, and older pages on demand.
+// The output of a task's command: its end, then new output while it runs, and older pages on demand.
 
 import { useEffect, useState } from "preact/hooks";
 import { get, Refused, refusedOf } from "../../api";
@@ -13,9 +13,9 @@ type Page = components["schemas"]["Printed"];
 type State = "" | "running" | "over";
 
 const PACE_MS = 500;
-const FULL_CHARS = 32_000; // Behind a page that long there is more already.
+const FULL_CHARS = 32_000; // After a page of this length, more output is available immediately.
 const NOT_FOUND = 404;
-const EMPTY: Record<State, string> = { "": "", running: "It has printed nothing yet.", over: "It has printed nothing." };
+const EMPTY: Record<State, string> = { "": "", running: "No output yet.", over: "No output." };
 
 export function Printed({ item }: { item: Resource }) {
   const path = `printed/${item.address === "task/." ? "~" : item.address.slice("task/".length).split("/").map(encodeURIComponent).join("/")}`;
@@ -25,13 +25,13 @@ export function Printed({ item }: { item: Resource }) {
   if (isPast || (state === "" && error === null)) return null;
   return (
     <section class="printed" aria-labelledby="printed-title">
-      <OutputView of={output} head={<h3 id="printed-title">Output</h3>} label="What it has printed" isGrowing={state === "running"} empty={EMPTY[state]} />
+      <OutputView of={output} head={<h3 id="printed-title">Output</h3>} label="Command output" isGrowing={state === "running"} empty={EMPTY[state]} />
       {error && <Problem error={error} />}
     </section>
   );
 }
 
-/** Reads on while the command runs, and once more with each revision of its task. */
+/** Reads new output while the command runs, and once at each revision of its task. */
 function useReading(output: Growing<Shown>, path: string, rev: number, isPast: boolean): { state: State; error: Refused | null } {
   const [state, setState] = useState<State>("");
   const [error, setError] = useState<Refused | null>(null);
@@ -42,19 +42,19 @@ function useReading(output: Growing<Shown>, path: string, rev: number, isPast: b
     const again = (after: number): void => {
       timer = window.setTimeout(() => void read(), after);
     };
-    const taken = (page: Page): void => {
+    const show = (page: Page): void => {
       output.put((now) => added(now, page));
       setState(page.is_over ? "over" : "running");
       setError(null);
       if (!page.is_over) again(page.text.length > FULL_CHARS ? 0 : PACE_MS);
     };
-    const failed = (found: Refused): void => {
+    const fail = (found: Refused): void => {
       if (found.status !== NOT_FOUND) {
         setError(found);
         again(PACE_MS);
         return;
       }
-      // It has not begun: the panel says why above. What it comes to is heard of by a revision.
+      // The command has not started; the details above show why. A revision of the task starts the next read.
       output.put(() => NOTHING);
       setState("");
       setError(null);
@@ -63,8 +63,8 @@ function useReading(output: Growing<Shown>, path: string, rev: number, isPast: b
       const { log, next } = output.now();
       const answer = await get<Page>(path, log ? { after: next } : {}).catch(refusedOf);
       if (isGone) return;
-      if (answer instanceof Refused) failed(answer);
-      else taken(answer);
+      if (answer instanceof Refused) fail(answer);
+      else show(answer);
     };
     void read();
     return () => {

@@ -5,20 +5,20 @@ import { Took } from "../../parts/Ago";
 import { Rows } from "../../parts/Rows";
 import { signOf, toneOf } from "../../parts/Status";
 import { go, linkTo, opensElsewhere } from "../../routes";
-import { byNow, callText, checksOf, oneLine, stateOf, text, unblocksOf, whatOf } from "../../words/objects";
-import { active, callsOf, calls, closed, costs, isInLine, treeRows } from "./state";
+import { withCurrentHolders, callText, checksOf, oneLine, stateOf, text, unblocksOf, whatOf } from "../../words/objects";
+import { active, calls, callsOf, closed, costs, isAgentAtWork, treeRows, waitsOnlyForSlot } from "./state";
 import { kept, ROOT, type Row, step } from "./tree";
 
 const HEIGHT = 28;
 const PAGE = 20;
 
-/** The plan as a tree: one stop for the keyboard, in which arrows walk, as in every tree. */
+/** The plan as a tree, with one tab stop: the arrow keys move inside it. */
 export function Tree({ chosen }: { chosen: string }) {
   const rows = treeRows.value;
   const at = rows.length === 0 ? -1 : kept(rows, active.value.uid, active.value.at);
   const row = rows[at];
 
-  // Who comes by a link finds the keyboard where the link points.
+  // Move the active row to the task that a link selected.
   useEffect(() => {
     const to = rows.findIndex((one) => one.item.address === chosen);
     if (to >= 0) move(rows, to);
@@ -57,7 +57,7 @@ export function Tree({ chosen }: { chosen: string }) {
         onClick: (event) => {
           if (opensElsewhere(event)) return;
           move(rows, rows.indexOf(one));
-          // The name is a link, which leads there by itself.
+          // A click on the name follows its link.
           if (!(event.target as Element).closest(".twist, a[href]")) choose(one.item.address);
         },
       })}
@@ -88,7 +88,7 @@ function toggle(address: string): void {
 function Cells({ row }: { row: Row }) {
   const { item } = row;
   const state = stateOf(item);
-  const said = doingOf(item);
+  const activity = activityOf(item);
   return (
     <>
       <span class="name" style={{ paddingLeft: `${(row.level - 1) * 16}px` }}>
@@ -107,32 +107,31 @@ function Cells({ row }: { row: Row }) {
       </span>
       <span class="checks number">{checksOf(item)}</span>
       <span class="age number">
-        <Worked item={item} />
+        <Duration item={item} />
       </span>
       <span class="cost number">{costs.value.short(item)}</span>
-      <span class="what" title={said} data-tone={unblocksOf(item).length > 0 ? "warn" : undefined}>
-        {said}
+      <span class="what" title={activity} data-tone={unblocksOf(item).length > 0 ? "warn" : undefined}>
+        {activity}
       </span>
     </>
   );
 }
 
-/** How long it has worked, or did work. */
-function Worked({ item }: { item: Resource }) {
+/** How long the task has run. */
+function Duration({ item }: { item: Resource }) {
   const { started_at: from, ended_at: until } = item.status;
   return typeof from === "number" ? <Took from={from} until={typeof until === "number" ? until : undefined} /> : null;
 }
 
-/** What it waits for or came to; of one whose agent is at work, what that does. */
-export function doingOf(item: Resource): string {
-  if (isInLine(item)) return "waits for a slot";
-  const said = byNow(whatOf(item), (path) => plan.object(`lock/${path}`).value);
-  const agent = item.address.replace(/^task\//, "agent/");
-  const withoutName = said.startsWith(`${agent}: `) ? said.slice(agent.length + 2) : said;
-  if (text(item.status.why) !== "its agent works") return withoutName;
-  const mind = plan.object(agent).value;
-  if (mind === undefined) return withoutName;
-  const call = (callsOf.value.get(agent) ?? []).map((one) => calls.value.get(one)).find(Boolean);
-  const doing = call ? callText(call.spec) : stateOf(mind) === "running" ? "thinks" : oneLine(text(mind.status.why)) || stateOf(mind);
-  return `turn ${text(mind.status.turn) || 0} · ${doing}`;
+/** Returns why the task waits, or its result; for a working agent, its turn and current call. */
+export function activityOf(item: Resource): string {
+  if (waitsOnlyForSlot(item)) return "waits for a slot";
+  const reason = withCurrentHolders(whatOf(item), (path) => plan.object(`lock/${path}`).value);
+  const address = item.address.replace(/^task\//, "agent/");
+  const withoutName = reason.startsWith(`${address}: `) ? reason.slice(address.length + 2) : reason;
+  const agent = plan.object(address).value;
+  if (agent === undefined || !isAgentAtWork(item)) return withoutName;
+  const call = (callsOf.value.get(address) ?? []).map((one) => calls.value.get(one)).find(Boolean);
+  const step = call ? callText(call.spec) : stateOf(agent) === "running" ? "waiting for its model" : oneLine(text(agent.status.why)) || stateOf(agent);
+  return `turn ${text(agent.status.turn) || 0} · ${step}`;
 }

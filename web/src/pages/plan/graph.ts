@@ -1,10 +1,10 @@
-// Which boxes and arrows of the dependency graph are drawn: groups opened while there is room, the rest in a box of
-// its own, so that a plan of ten thousand tasks is a picture that a person can read. Pure.
+// Selects the boxes and arrows of the dependency graph: groups are opened while there is room, and the remaining tasks
+// share one box, so that a plan of 10,000 tasks stays readable. Pure.
 
 import { list, stateOf, text } from "../../words/objects";
 import { childrenOf, type Objects, ROOT } from "./tree";
 
-/** Boxes up to which groups are opened unasked, and children of one group that are drawn one by one at most. */
+/** Groups open automatically up to this number of boxes. A group draws at most this number of children. */
 export const BOXES_MAX = 80;
 export const CHILDREN_MAX = 24;
 /** Pixels. */
@@ -12,30 +12,30 @@ export const BOX = { width: 190, height: 40 };
 
 export interface Box {
   id: string;
-  /** The group that it is drawn in; empty for the plan itself. */
+  /** The group that it is drawn in; empty at the top. */
   group: string;
   kind: "task" | "folded" | "rest";
-  /** How many tasks stand in it, by state: of those that are folded and of a rest. */
+  /** The number of tasks in a folded group or in the box of remaining tasks. */
   count: number;
 }
 
 export interface Picture {
   boxes: Box[];
-  /** Opened groups, outer ones first, with the group that each is in. */
+  /** Open groups, outer ones first, with their enclosing group. */
   groups: { id: string; group: string }[];
   arrows: { from: string; to: string }[];
 }
 
 const EAGER: readonly string[] = ["running", "checking", "blocked", "failed", "paused", "stopping"];
 
-/** The picture; `opened` and `folded` are what a person wants otherwise, `chosen` is always in it. */
+/** Returns the graph. The user's `opened` and `folded` groups take precedence; the task `chosen` is always drawn. */
 export function pictured(tasks: Objects, opened: ReadonlySet<string>, folded: ReadonlySet<string>, chosen: string): Picture {
   const children = childrenOf(tasks, new Map());
   const sizes = sizesOf(children);
   const open = openGroups(tasks, children, opened, folded, chosen);
   const boxes: Box[] = [];
   const groups: Picture["groups"] = [];
-  const boxOf = new Map<string, string>(); // Every task that is drawn, alone or within a box, to that box.
+  const boxOf = new Map<string, string>(); // The box that contains each task.
   const claim = (address: string, box: string): void => {
     boxOf.set(address, box);
     for (const child of children.get(address) ?? []) claim(child, box);
@@ -76,7 +76,7 @@ function sizesOf(children: ReadonlyMap<string, readonly string[]>): Map<string, 
   return sizes;
 }
 
-/** Groups from the top down while there is room for what is in them; those above the chosen task, and as wished. */
+/** Returns the open groups: from the top while there is room, ancestors of the chosen task, and those the user opened. */
 function openGroups(
   tasks: Objects,
   children: ReadonlyMap<string, readonly string[]>,
@@ -93,8 +93,8 @@ function openGroups(
     for (const child of children.get(queue[at] as string) ?? []) {
       const needed = width(child);
       if (needed === 0 || folded.has(child)) continue;
-      const isUnread = needed > room || needed > CHILDREN_MAX; // A crowd is opened only when somebody asks.
-      if (!open.has(child) && !opened.has(child) && isUnread) continue;
+      const isTooLarge = needed > room || needed > CHILDREN_MAX; // Large groups open only on request.
+      if (!open.has(child) && !opened.has(child) && isTooLarge) continue;
       if (!open.has(child)) room -= needed;
       open.add(child);
       queue.push(child);
@@ -104,7 +104,7 @@ function openGroups(
   return open;
 }
 
-/** Of many siblings those that matter now, in the plan's order, and the rest. */
+/** Splits many siblings into the most relevant ones, in the plan's order, and the rest. */
 function chosenFew(tasks: Objects, children: ReadonlyMap<string, readonly string[]>, all: readonly string[], chosen: string): { shown: string[]; rest: string[] } {
   if (all.length <= CHILDREN_MAX) return { shown: [...all], rest: [] };
   const near = new Set([chosen, ...list(tasks.get(chosen)?.spec.needs).map(text)]);
@@ -121,7 +121,7 @@ function chosenFew(tasks: Objects, children: ReadonlyMap<string, readonly string
   return { shown: all.filter((one) => kept.has(one)), rest: all.filter((one) => !kept.has(one)) };
 }
 
-/** An arrow for every need, between the boxes that the two stand in; to and from an opened group by its ends. */
+/** Returns an arrow for every need, between the boxes of both tasks. Open groups connect at their first and last tasks. */
 function arrowsOf(
   tasks: Objects,
   children: ReadonlyMap<string, readonly string[]>,
@@ -152,12 +152,12 @@ function arrowsOf(
   return [...found.values()];
 }
 
-/** One arrow says that a group waits; fifty say no more. */
+/** Limits the arrows of a group: more of them add no information. */
 function few(ends: string[]): string[] {
   return ends.slice(0, 6);
 }
 
-/** What is the same as long as nothing has to be laid out anew. */
+/** Returns a text that changes only if a new layout is needed. */
 export function shapeOf(picture: Picture): string {
   const boxes = picture.boxes.map((box) => `${box.group}>${box.id}`);
   return [...boxes, "|", ...picture.groups.map((one) => one.id), "|", ...picture.arrows.map((one) => `${one.from}>${one.to}`)].join("\n");

@@ -1,4 +1,4 @@
-// Where boxes, groups and arrows go. Slow for large pictures, so a worker does it (layout.worker.ts).
+// Computes the layout of boxes, groups and arrows. Slow for large graphs, so a worker runs it (layout.worker.ts).
 
 import { graphlib, layout } from "@dagrejs/dagre";
 import { BOX, type Picture } from "./graph";
@@ -13,7 +13,7 @@ export interface Place {
 export interface Laid {
   width: number;
   height: number;
-  /** Boxes and groups by id; x and y are the left upper corner. */
+  /** Boxes and groups by id; x and y are the upper left corner. */
   places: Record<string, Place>;
   arrows: { from: string; to: string; points: { x: number; y: number }[] }[];
 }

@@ -1,15 +1,15 @@
-// Which tasks wait for `limits.tasks`: of such a one nothing is written (controllers/planloop/controllers/task/counters.py). Pure.
+// Finds tasks that wait for `limits.tasks`. No record is written for them (controllers/planloop/controllers/task/counters.py). Pure.
 
 import type { Resource } from "../../log/record";
 import { list, map, stateOf, text } from "../../words/objects";
 
 type Tasks = ReadonlyMap<string, Resource>;
 
-const BEGUN: readonly string[] = ["before", "work", "verify"];
-const MOVING: readonly string[] = ["running", "checking", "stopping"];
+const STARTED: readonly string[] = ["before", "work", "verify"];
+const WORKING: readonly string[] = ["running", "checking", "stopping"];
 const OPEN_PARENT: readonly string[] = ["work", "verify", "done", "failed"];
 
-/** Whether as many tasks are at work as the plan allows; `bound` undefined: it allows any number. */
+/** Whether the number of working tasks has reached `bound`; undefined means no limit. */
 export function isFull(tasks: Tasks, bound: number | undefined): boolean {
   if (bound === undefined) return false;
   let taken = 0;
@@ -17,7 +17,7 @@ export function isFull(tasks: Tasks, bound: number | undefined): boolean {
   return taken >= bound;
 }
 
-/** Whether nothing is in the way of `task` but that all slots are taken. */
+/** Whether `task` could start if a slot were free. */
 export function waitsForSlot(task: Resource, tasks: Tasks): boolean {
   if (Object.keys(task.status).length > 0 || task.deleting || !takesSlot(task, tasks)) return false;
   const parent = tasks.get(text(task.spec.parent));
@@ -29,10 +29,10 @@ export function waitsForSlot(task: Resource, tasks: Tasks): boolean {
 }
 
 function isAtWork(task: Resource): boolean {
-  return BEGUN.includes(text(task.status.stage)) || MOVING.includes(text(task.status.state));
+  return STARTED.includes(text(task.status.stage)) || WORKING.includes(text(task.status.state));
 }
 
-/** Groups take none, and what is below a task with an agent or a command works in that one's. */
+/** Whether the task needs a slot. Groups need none; descendants of a task with an agent or command share its slot. */
 function takesSlot(task: Resource, tasks: Tasks): boolean {
   if (isGroup(task)) return false;
   for (let above = tasks.get(text(task.spec.parent)); above !== undefined; above = tasks.get(text(above.spec.parent)))

@@ -1,9 +1,9 @@
-// What the Plan page derives from the fold, once for all of its parts, and what a person has opened, typed and chosen.
+// Shared state of the Plan page: values derived from the log, and the user's search, filters and closed branches.
 
 import { computed, signal } from "@preact/signals";
 import { plan } from "../../log/plan";
 import type { Resource } from "../../log/record";
-import { list, map, text } from "../../words/objects";
+import { conditionsOf, list, map, text } from "../../words/objects";
 import { Costs } from "../../words/budgets";
 import { isFull, waitsForSlot } from "./slots";
 import { childrenOf, counts, rows } from "./tree";
@@ -17,7 +17,7 @@ export const locks = plan.kind("lock");
 export const closed = signal<ReadonlySet<string>>(new Set());
 export const search = signal("");
 export const wantedState = signal("");
-/** The uid of the row that the keyboard is at, and where it stood last. */
+/** The uid of the active row, and its last index. */
 export const active = signal<{ uid: string; at: number }>({ uid: "", at: 0 });
 
 export const children = computed(() => childrenOf(tasks.value, containers.value));
@@ -34,12 +34,20 @@ const areSlotsTaken = computed(() => {
   return isFull(tasks.value, typeof bound === "number" ? bound : undefined);
 });
 
-/** Whether a task waits for `limits.tasks` and for nothing else. */
-export function isInLine(item: Resource): boolean {
+/** Whether the task waits only for `limits.tasks`. */
+export function waitsOnlyForSlot(item: Resource): boolean {
   return areSlotsTaken.value && waitsForSlot(item, tasks.value);
 }
 
-/** Calls that have not ended, by the agent that made them. */
+/** Whether the task's agent works on it and does not wait, fix failed checks or resolve a merge conflict. */
+export function isAgentAtWork(item: Resource): boolean {
+  const conditions = conditionsOf(item);
+  const isWorking = text(map(item.spec.work).agent) !== "" && conditions.some((one) => one.type === "Progressing" && one.reason === "Running");
+  const hasConflict = conditions.some((one) => one.type === "MergeConflict" && one.status === "True");
+  return isWorking && !hasConflict && list(map(item.status.verdict).failing).length === 0;
+}
+
+/** Open calls, by the agent that made them. */
 export const callsOf = computed(() => {
   const found = new Map<string, string[]>();
   for (const call of calls.value.values()) {

@@ -1,4 +1,4 @@
-// The tree of tasks as rows, in the plan's order, with the containers that are there for a task below it. Pure.
+// The tree of tasks as rows, in the plan's order, with the containers of a task below it. Pure.
 
 import type { Resource } from "../../log/record";
 import { list, nameOf, pathOf, stateOf, text } from "../../words/objects";
@@ -19,16 +19,16 @@ export interface Row {
 
 export type Objects = ReadonlyMap<string, Resource>;
 
-/** What of the tree is to be seen. */
-export interface Wish {
+/** The visible part of the tree. */
+export interface Filter {
   closed: ReadonlySet<string>;
-  /** Words that each have to be in a task's path or goal; all lower case. */
+  /** Lower-case words that a task's path or goal must contain. */
   words: readonly string[];
-  /** Only tasks in this state; empty for all. */
+  /** The state that tasks must have; empty for all. */
   state: string;
 }
 
-/** The children of every task: those that its spec lists, in that order, and after them those on their way out. */
+/** Returns the children of every task: those in its spec, in that order, then those being deleted. */
 export function childrenOf(tasks: Objects, containers: Objects): Map<string, string[]> {
   const found = new Map<string, string[]>();
   const listed = new Set<string>();
@@ -53,30 +53,30 @@ export function childrenOf(tasks: Objects, containers: Objects): Map<string, str
   return found;
 }
 
-/** The rows that are to be seen, the root first. What matches is shown with all that is above it. */
-export function rows(tasks: Objects, containers: Objects, children: ReadonlyMap<string, readonly string[]>, wish: Wish): Row[] {
-  const kept = wish.words.length > 0 || wish.state ? matching(tasks, containers, wish) : null;
+/** Returns the visible rows, the root first. A match is shown with its ancestors. */
+export function rows(tasks: Objects, containers: Objects, children: ReadonlyMap<string, readonly string[]>, filter: Filter): Row[] {
+  const kept = filter.words.length > 0 || filter.state ? matching(tasks, containers, filter) : null;
   const out: Row[] = [];
   const walk = (address: string, level: number, parent: string | null, position: number, size: number): void => {
     const item = tasks.get(address) ?? containers.get(address);
     if (item === undefined) return;
     const all = children.get(address) ?? [];
-    const below = kept === null ? all : all.filter((child) => kept.has(child));
-    const isOpen = kept !== null || !wish.closed.has(address);
+    const visible = kept === null ? all : all.filter((child) => kept.has(child));
+    const isOpen = kept !== null || !filter.closed.has(address);
     const name = item.address.startsWith("container/") ? item.address : nameOf(address);
-    out.push({ item, name, level, parent, hasChildren: below.length > 0, isOpen, position, size });
-    if (isOpen) for (const [at, child] of below.entries()) walk(child, level + 1, address, at + 1, below.length);
+    out.push({ item, name, level, parent, hasChildren: visible.length > 0, isOpen, position, size });
+    if (isOpen) for (const [at, child] of visible.entries()) walk(child, level + 1, address, at + 1, visible.length);
   };
   walk(ROOT, 1, null, 1, 1);
   return out;
 }
 
-function matching(tasks: Objects, containers: Objects, wish: Wish): Set<string> {
+function matching(tasks: Objects, containers: Objects, filter: Filter): Set<string> {
   const kept = new Set<string>();
   for (const item of [...tasks.values(), ...containers.values()]) {
-    if (item.address === ROOT || (wish.state && stateOf(item) !== wish.state)) continue;
-    const said = `${pathOf(item.address)} ${text(item.spec.goal)}`.toLowerCase();
-    if (!wish.words.every((word) => said.includes(word))) continue;
+    if (item.address === ROOT || (filter.state && stateOf(item) !== filter.state)) continue;
+    const searched = `${pathOf(item.address)} ${text(item.spec.goal)}`.toLowerCase();
+    if (!filter.words.every((word) => searched.includes(word))) continue;
     kept.add(item.address);
     let at = item.address.startsWith("container/") ? `task/${text(item.spec.task) || "."}` : text(item.spec.parent);
     for (; at !== "" && !kept.has(at); at = text(tasks.get(at)?.spec.parent)) kept.add(at);
@@ -84,7 +84,7 @@ function matching(tasks: Objects, containers: Objects, wish: Wish): Set<string> 
   return kept;
 }
 
-/** How many tasks are in which state; the root, which only says again what is below it, is left out. */
+/** Counts tasks by state, without the root, whose state follows from the others. */
 export function counts(tasks: Objects): Map<string, number> {
   const found = new Map<string, number>();
   for (const task of tasks.values()) {
@@ -95,7 +95,7 @@ export function counts(tasks: Objects): Map<string, number> {
   return found;
 }
 
-/** Where a key leads from the row `at`: another row, or an opening or closing. Undefined for keys that mean nothing. */
+/** The effect of a key at the row `at`: move, open, close or select. Undefined for other keys. */
 export type Step = { to: number } | { open: string } | { close: string } | { choose: string };
 
 export function step(key: string, rows: readonly Row[], at: number, page: number): Step | undefined {
@@ -129,7 +129,7 @@ export function step(key: string, rows: readonly Row[], at: number, page: number
   }
 }
 
-/** The next row whose name begins with that letter. */
+/** Returns the next row whose name starts with that letter. */
 function typed(letter: string, rows: readonly Row[], at: number): Step | undefined {
   for (let step = 1; step <= rows.length; step += 1) {
     const to = (at + step) % rows.length;
@@ -138,7 +138,7 @@ function typed(letter: string, rows: readonly Row[], at: number): Step | undefin
   return undefined;
 }
 
-/** Where the focus is after the rows became others: on the same object, by its uid, else at the same height. */
+/** Returns the active row after the rows have changed: the same object by its uid, else the same index. */
 export function kept(rows: readonly Row[], uid: string, before: number): number {
   const found = rows.findIndex((row) => row.item.uid === uid);
   return found >= 0 ? found : Math.min(Math.max(0, before), rows.length - 1);

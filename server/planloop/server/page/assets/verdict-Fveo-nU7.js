@@ -1,3 +1,0 @@
-import{C as e,O as t,b as n,x as r}from"./index-glRMP7R-.js";function i(){return t.value.right===`read`?`This link may only look.`:r.past.value===null?``:`This is the past: nothing can be changed from here.`}function a(){let e=i();return e?n(`p`,{class:`quiet why-not`,children:e}):null}function o(t){let n=t.map(e=>`${e.path.length>0?`${e.path.join(`/`)}: `:``}${e.message} (${e.rule})`);return new e(403,n.join(`
-`)||`refused`,[...new Set(t.map(e=>e.hint).filter(Boolean))].join(`
-`))}function s(e,t){switch(e.verdict){case`refused`:throw o(e.faults??[]);case`held`:return`held: ${e.why??``}; it waits as ${e.approval??`an approval`}`;default:return e.changed===!1?`nothing to change`:`${e.said??t}, rev ${e.rev}`}}export{i,o as n,a as r,s as t};
