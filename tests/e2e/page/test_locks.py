@@ -54,7 +54,7 @@ def test_a_lock_shows_holders_and_waiters_and_can_be_unlocked(
     held = page.get_by_role("listitem", name="lock/src/**")
     expect(held).to_be_focused()
     expect(held).to_contain_text("held by agent/docs write")
-    expect(held).to_contain_text("until it lets go, fence")
+    expect(held).to_contain_text("until it releases the lock, fence")
     expect(held).to_contain_text("renames everywhere")
     waits = page.locator("ul.waits")
     expect(waits).to_contain_text("agent/backend waits for agent/docs · lock/src/**")
