@@ -234,7 +234,7 @@ def test_events_with_a_gap_are_an_error_with_its_place_and_a_cure_that_works(fol
 
     said = folder.run("bench", "report", "notes/first")
 
-    assert (said.code, "line 5: seq 6 stands after 4: 5 missing" in said.err) == (1, True)
+    assert (said.code, "line 5: seq 6 follows 4: 5 missing" in said.err) == (1, True)
     golden_text.said_in(said.err)
     events.rename(run / "broken.jsonl")
     assert folder.run("bench", "resume", "notes/first").code == 0
@@ -282,7 +282,7 @@ def test_events_that_somebody_added_are_told(folder: Folder) -> None:
 
     said = folder.run("bench", "report", "notes/first")
 
-    assert (said.code, f"line {len(lines) + 1}: the run's log says nothing of this" in said.err) == (1, True)
+    assert (said.code, f"line {len(lines) + 1}: the run's log has no such event" in said.err) == (1, True)
 
 
 def test_a_report_that_cannot_be_written_is_printed_and_that_is_said(folder: Folder) -> None:

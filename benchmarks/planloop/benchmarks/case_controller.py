@@ -39,11 +39,12 @@ READY: Final = "Ready"
 
 @frozen
 class ObservedCase:
-    """A case and what bears on it. `task` is None when it is gone; `is_closed`: no agent works on it any more.
+    """A case, its task, and the state of the task's agents and containers.
 
-    `ready` is the task's condition of that name, which says why it waits; `now` in seconds since 1970. `trouble` is the
-    problem of a container of the case, empty if there is none; `failures` are the reasons why models of its agents give
-    no reply. `bug` is an internal error of planloop at one of its agents, empty if there is none.
+    `task` is None once it is removed. `is_closed`: no agent works on it any more. `ready` is the task's `Ready`
+    condition, whose reason says what the task waits for. `now` is in seconds since 1970. `trouble` is the problem of a
+    container of the case, empty if there is none. `failures` are the reasons why the models of its agents do not reply.
+    `bug` is an internal error of planloop at one of its agents, empty if there is none.
     """
 
     case: Resource
@@ -63,7 +64,7 @@ class ObservedCase:
 
 
 def observe_case(view: View, work: WorkPlane, address: str, now: float) -> ObservedCase | None:
-    """The case at `address`; None when it is gone."""
+    """Return the case at `address`; None if it no longer exists."""
     case = view.get(address)
     if case is None:
         return None
@@ -85,17 +86,17 @@ def observe_case(view: View, work: WorkPlane, address: str, now: float) -> Obser
 
 
 def _has_left(agent: Resource) -> bool:
-    """Whether the agent writes nothing to the workspace any more."""
+    """Whether the agent no longer writes to the workspace."""
     return agent.state == AgentState.ENDED
 
 
 def _is_down(container: Resource) -> bool:
-    """Whether nothing in the container writes to the workspace any more."""
+    """Whether no process of the container writes to the workspace any more."""
     return container.state in OVER or container.state == ContainerState.WAITING
 
 
 def _failure_of(agent: Resource) -> str:
-    """Why the model of a blocked agent gives no reply; empty for other agents."""
+    """Why the model of a blocked agent does not reply; empty for other agents."""
     if agent.state != AgentState.BLOCKED:
         return ""
     kept = (agent.status.get("open") or {}).get("failure")
@@ -109,7 +110,7 @@ def internal_error_of(agent: Resource) -> str:
 
 
 def container_problem(container: Resource) -> str:
-    """What the engine fails to do for the container, or why it does not answer; empty if all is well."""
+    """What the engine fails to do for the container, or why it does not respond; empty without a problem."""
     trouble = container.status.get("engine") or (container.status if container.status.get("tries") else {})
     return f"{container.address}: {trouble['why']}" if trouble.get("why") else ""
 
@@ -122,22 +123,22 @@ def grading_job_key(case: Resource) -> str:
 SPENT: Final = frozenset({"BudgetSpent"})
 """Reasons of a task that has used up its budget."""
 ALONE: Final = frozenset({"AwaitingApproval", "AwaitingInput"})
-"""Reasons of a task that waits for a person: a benchmark has none."""
+"""Reasons of a task that waits for a person. A benchmark has no person who could answer."""
 ITS_OWN: Final = frozenset({"AwaitingLock", "AwaitingChild", "ChildrenRunning", "MergeConflict", "Paused"})
-"""Reasons of a task that waits for agents or people: that can end at any time."""
+"""Reasons of a task that waits for other agents or people. Such a wait can end at any time."""
 REFUSED: Final = frozenset({NO_MODEL, UNPRICED, "NoSandbox"})
-"""Reasons of a task that was refused what it needs after every retry: waiting is no use."""
+"""Reasons of a task whose request failed after every retry: waiting longer does not help."""
 OF_THE_MODEL: Final = frozenset({"Empty", "ContextTooLong"})
-"""Why a model gives no reply that is its own doing: an empty answer, or too long a context."""
+"""Missing replies that are the model's own failure: an empty answer, or a context that is too long."""
 PATIENCE_S: Final = 20.0
-"""How long the infrastructure may withhold what a task needs."""
+"""How long a task may wait for infrastructure before the case ends as an error."""
 LEAVING_S: Final = 120.0
-"""How much longer an agent and its container may take to leave when its task is over and the engine answers."""
+"""How much longer an agent and its container may take to stop after the task ended, while the engine responds."""
 
 
 @frozen
 class CaseRest:
-    """Nothing to do; `after_s` is when it might be, None for never."""
+    """Nothing to do now. `after_s` is when to look again, None for never."""
 
     after_s: float | None = None
 
@@ -149,12 +150,12 @@ class GradeCase:
 
 @frozen
 class StopGrading:
-    """Stop the running grading, whose result is no longer needed."""
+    """Stop a running grading whose result is no longer needed."""
 
 
 @frozen
 class CloseTask:
-    """Cancel the task, which will not end; `why` in words."""
+    """Cancel a task that will not end by itself. `why` is a sentence for people."""
 
     cut: CaseStopReason
     why: str
@@ -162,7 +163,7 @@ class CloseTask:
 
 @frozen
 class GiveUpCase:
-    """It cannot even be graded; `why` in words."""
+    """End the case without grading it. `why` is a sentence for people."""
 
     why: str
 
@@ -171,18 +172,18 @@ CaseStep: TypeAlias = CaseRest | GradeCase | StopGrading | CloseTask | GiveUpCas
 
 
 def decide_case(seen: ObservedCase) -> CaseStep:
-    """The next step of a case."""
+    """Return the next step of a case. Pure."""
     if seen.case.deleting or seen.task is None or seen.task.deleting:
         return StopGrading() if seen.is_graded_now else CaseRest()
     if seen.has_ended or seen.is_graded_now:
         return CaseRest()
     if seen.task.state in ENDED:
-        return GradeCase() if seen.is_closed else _left_alone(seen)
+        return GradeCase() if seen.is_closed else _wait_for_writers(seen)
     return CaseRest() if seen.case.status.get("cut") else _unfinished(seen)
 
 
-def _left_alone(seen: ObservedCase) -> CaseStep:
-    """The task is over, but an agent or container may still write to its workspace until the engine ends it."""
+def _wait_for_writers(seen: ObservedCase) -> CaseStep:
+    """Wait until no agent or container writes to the workspace of the ended task, or give up."""
     assert seen.task is not None, "decide has looked"
     ended_at = seen.task.status.get("ended_at")
     if not isinstance(ended_at, int | float):
@@ -193,18 +194,18 @@ def _left_alone(seen: ObservedCase) -> CaseStep:
     if seen.trouble:
         return GiveUpCase(seen.trouble)
     left_s += LEAVING_S
-    return (
-        CaseRest(left_s) if left_s > 0 else GiveUpCase("somebody is still at work in its workspace though it is over")
-    )
+    if left_s > 0:
+        return CaseRest(left_s)
+    return GiveUpCase("the task has ended, but an agent or container still writes to its workspace")
 
 
 def _unfinished(seen: ObservedCase) -> CaseStep:
     assert seen.task is not None, "decide has looked"
     ready = seen.ready
     if seen.bug:
-        return CloseTask(CaseStopReason.WORLD, f"a bug of planloop: {seen.bug}")
+        return CloseTask(CaseStopReason.WORLD, f"internal error of planloop: {seen.bug}")
     if seen.task.state == "blocked" and ready is not None and ready.reason not in ITS_OWN:
-        # As an error, which no rate counts, it would be a way around being found wanting.
+        # An error is counted in no rate. If these were errors, a model could avoid a failure by not replying.
         is_own = ready.reason == NO_MODEL and bool(seen.failures) and seen.failures <= OF_THE_MODEL
         if is_own or ready.reason in SPENT | ALONE:
             return CloseTask(CaseStopReason.LIMIT, ready.message)
@@ -217,12 +218,15 @@ def _unfinished(seen: ObservedCase) -> CaseStep:
     if not isinstance(started_at, int | float):
         return CaseRest()
     left_s = started_at + seen.spec.within_s - seen.now
-    if left_s < -PATIENCE_S:  # A look is due when the time is up: this process was stopped, or the machine asleep.
+    if (
+        left_s < -PATIENCE_S
+    ):  # The case is looked at when its time is up. So late means that this process or the machine was suspended.
         return CloseTask(
-            CaseStopReason.WORLD, f"this machine stood still, {-left_s:.0f} s beyond the {seen.spec.within_s:g} s of it"
+            CaseStopReason.WORLD,
+            f"the machine was suspended: {-left_s:.0f} s passed after the limit of {seen.spec.within_s:g} s",
         )
     return (
-        CloseTask(CaseStopReason.LIMIT, f"it was not done within {seen.spec.within_s:g} s")
+        CloseTask(CaseStopReason.LIMIT, f"it did not finish within {seen.spec.within_s:g} s")
         if left_s <= 0
         else CaseRest(left_s)
     )
@@ -235,7 +239,7 @@ POOL: Final = "tools"
 
 @frozen
 class GradedCase:
-    """The end of a case: its verdict, why in a sentence, each check's result (`check/result` data), soft figures."""
+    """The result of a case: verdict, reason as a sentence, each check's result (`check/result` data), soft figures."""
 
     verdict: CaseVerdict
     why: str
@@ -244,11 +248,11 @@ class GradedCase:
 
 
 GradeFunction: TypeAlias = Callable[[Resource, Resource], Awaitable[GradedCase]]
-"""Grades the result of the task, the second argument, for the case. An exception makes the case an error."""
+"""Grade the result of a task (second argument) for a case (first). If it raises, the verdict is `error`."""
 
 
 class CaseReconciler:
-    """Drives objects of kind `case`."""
+    """Reconciles objects of kind `case`."""
 
     kind = CASE_KIND
 
@@ -260,7 +264,7 @@ class CaseReconciler:
         self._grade = grade
 
     async def reconcile(self, address: Address) -> Outcome:
-        """One step for the case at `address`."""
+        """Take one step for the case at `address`."""
         seen = observe_case(self._store.view, self._work, str(address), self._clock.now())
         if seen is None:
             return Done()
@@ -280,7 +284,7 @@ class CaseReconciler:
         return Done()
 
     async def _close(self, seen: ObservedCase, step: CloseTask) -> None:
-        """Cancel the task by an ordinary patch, and write why."""
+        """Cancel the task with an ordinary patch, and record the reason."""
         case, path = seen.case, seen.spec.task.partition("/")[2]
         merge: JsonObject = {"state": CaseState.CLOSING, "cut": step.cut, "why": step.why}
         ops = (PatchOp("add", (*json_pointer.task_pointer(tuple(path.split("/"))), "cancel"), True),)
@@ -290,23 +294,23 @@ class CaseReconciler:
     async def _run(self, seen: ObservedCase) -> None:
         assert seen.task is not None, "what is graded has a task"
         found = await attempt(partial(self._grade, seen.case, seen.task))
-        # A failure of the grader says nothing about the model, and must not keep the run from its end.
+        # A failure of the grader says nothing about the model, and must not stop the run.
         await self._end(
-            seen.case, found if isinstance(found, GradedCase) else GradedCase(CaseVerdict.ERROR, _broken(found))
+            seen.case, found if isinstance(found, GradedCase) else GradedCase(CaseVerdict.ERROR, _failure_text(found))
         )
 
     async def _end(self, case: Resource, graded: GradedCase) -> None:
         ended: JsonObject = {"state": CaseState.ENDED, "verdict": graded.verdict, "why": graded.why}
         data = ended | {"results": list(graded.results), "soft": graded.soft or {}}
         draft = RecordDraft("case.ended", ACTOR, case.address, (SetStatus(case.address, case.uid, ended),), data)
-        with self._work.without_waking(case.address):  # An ended case has nothing to learn from its own end.
+        with self._work.without_waking(case.address):  # An ended case does not react to its own end.
             rev = self._store.propose(draft)
         await self._store.flush(rev)
 
 
 @mutable
 class _Run:
-    """The job that grades a case: once the end is written, nothing is left that the case would have to look at."""
+    """The job that grades a case. It does not wake the case: once the result is recorded, the case has no next step."""
 
     work: Callable[[], Awaitable[None]]
     went_on: bool = False
@@ -316,12 +320,12 @@ class _Run:
         self.went_on = True
 
 
-def _broken(fault: AttemptFailure) -> str:
+def _failure_text(failure: AttemptFailure) -> str:
     """Why an attempt could not be graded."""
-    match fault:
+    match failure:
         case Failed() | TerminalFailure():
-            return f"grading failed: {fault.message}"
+            return f"grading failed: {failure.message}"
         case LostRace():
-            return f"grading failed: {fault.conflict}"
+            return f"grading failed: {failure.conflict}"
         case Bug():
-            return f"grading failed by a bug of planloop: {fault.error!r}"
+            return f"grading failed with an internal error: {failure.error!r}"

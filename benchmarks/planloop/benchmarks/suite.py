@@ -1,4 +1,4 @@
-"""A suite as values: cases, proofs, worlds. Frozen, with every file it names read in."""
+"""A suite as frozen values: cases, proofs and worlds, with the content of all files that it names."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from planloop.schemas.objects.task import CheckSpec
 
 @frozen
 class ScriptedAct:
-    """A scripted agent: it writes `files` (texts by path), makes `calls`, says `says`; or runs `script`.
+    """A scripted agent: writes `files` (texts by path), makes `calls` and answers `says`; or runs `script`.
 
     `kills` are the checks that must fail for a mutant.
     """
@@ -30,9 +30,9 @@ class ScriptedAct:
 
 @frozen
 class CaseSetting:
-    """What the agent of a case works with: `files` by path, an image, tools, and what the checks talk to.
+    """What the agent of a case works with: `files` by path, an image and tools; and the program that the checks call.
 
-    `decoys`, `world` and `serve` are as written, with their defaults; None if the case has none.
+    `decoys`, `world` and `serve` have the form of the suite file, with defaults; None if the case has none.
     """
 
     files: Mapping[str, str] = field(default_factory=dict)
@@ -45,7 +45,7 @@ class CaseSetting:
 
 @frozen
 class CasePlan:
-    """The parts of a run's plan that a case writes: its agent, other agents, its task and its bounds."""
+    """The parts of a run's plan that a case defines: its agent, other agents, its task and its limits."""
 
     agent: JsonObject = field(default_factory=dict)
     agents: JsonObject = field(default_factory=dict)
@@ -56,7 +56,7 @@ class CasePlan:
 
 @frozen
 class CaseProofs:
-    """The agents of a case whose verdict is known. `standard` cheats are those that every case has."""
+    """The agents of a case with a known verdict. `standard` stands for the cheats of every case."""
 
     oracles: Mapping[str, ScriptedAct] = field(default_factory=dict)
     mutants: Mapping[str, ScriptedAct] = field(default_factory=dict)
@@ -83,7 +83,7 @@ class Case:
 
 @frozen
 class Suite:
-    """`worlds` and `pools` are the parsed files by the names that cases give them."""
+    """A suite. `worlds` and `pools` are the parsed files by the names that cases use."""
 
     name: str
     about: str
@@ -95,13 +95,13 @@ class Suite:
     pools: Mapping[str, Json] = field(default_factory=dict)
 
     def chosen(self, pattern: str) -> list[Case]:
-        """The cases whose id the glob `pattern` matches."""
+        """The cases whose id matches the glob `pattern`."""
         return [case for case in self.cases.values() if fnmatchcase(case.id, pattern)]
 
 
 @frozen
 class ReadSuite:
-    """A parsed text. `suite` is None if a diagnostic is an error. `texts` are the sources by file name."""
+    """The result of parsing. `suite` is None if a diagnostic is an error. `texts` are the sources by file name."""
 
     suite: Suite | None
     diagnostics: tuple[Diagnostic, ...]

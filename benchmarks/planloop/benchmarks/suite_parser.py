@@ -1,4 +1,4 @@
-"""Parse a suite: text → tree → canonical suite → cases. Collects every problem with its place."""
+"""Parse a suite: text → tree → canonical suite → cases. Collects all problems with their locations."""
 
 from __future__ import annotations
 
@@ -39,19 +39,19 @@ BYTES_MAX: Final = 16 << 20
 
 
 class SuiteSources(Protocol):
-    """Reads the files that a suite names; the parser touches no file itself."""
+    """Reads the files that a suite names; the parser itself accesses no files."""
 
     def read(self, path: str) -> bytes:
-        """The bytes of a file beside the suite. Raises OSError."""
+        """Return the bytes of a file; `path` is relative to the suite. Raises OSError."""
         ...
 
     def tree(self, path: str) -> Mapping[str, bytes]:
-        """Every file below a folder beside the suite, by its path in it, sorted. Raises OSError."""
+        """Return all files below a folder by their path in it, sorted. Raises OSError."""
         ...
 
 
 class FolderSuiteSources:
-    """A `SuiteSources` for a suite in `folder`; nothing outside of it is read."""
+    """A `SuiteSources` for a suite in `folder`. Refuses paths outside of the folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder.resolve()
@@ -82,33 +82,35 @@ def _bounded(path: Path) -> bytes:
 
 
 NAME_BYTES_MAX: Final = 255
-"""Of one part of a path, on the file systems that people have."""
+"""Maximal length of a path segment on common file systems."""
 
 
 @frozen
 class SuiteFileReader:
-    """Reads through `sources` and reports `faults`."""
+    """Reads files from `sources` and reports problems to `problems`."""
 
     sources: SuiteSources
-    faults: Problems
+    problems: Problems
 
     def world(self, path: str, to: Pointer) -> JsonObject:
-        """The document of the world, or the pool of tools, in a file; an empty map when there is none in it."""
+        """Return the document of the world or pool of tools in a file; an empty map if the file is invalid."""
         content = self._content(path, to)
         if content is None:
             return {}
         read = read_world(content, file=path)
         for one in read.diagnostics:
             place = f"{one.span.file}:{one.span.line}: " if one.span is not None else f"{path}: "
-            self.faults.add(one.code, f"{place}{one.summary}", one.hint, to=to)
+            self.problems.add(one.code, f"{place}{one.summary}", one.hint, to=to)
         return read.document or {}
 
     def texts(self, written: Json, to: Pointer) -> Mapping[str, str]:
-        """Texts by path: of a folder if `written` is its name, else of a map, whose values may be `{from: file}`."""
+        """Return texts by path: of the folder `written`, or of a map, whose values may be `{from: file}`."""
         if isinstance(written, str):
             return self._folder(written, to)
         if not isinstance(written, dict):
-            self.faults.add("P0202", "files are a folder, or texts by path", "write `path: text`", to=to)
+            self.problems.add(
+                "P0202", "files must be the name of a folder, or a map from paths to texts", "write `path: text`", to=to
+            )
             return {}
         found: dict[str, str] = {}
         for path, value in written.items():
@@ -152,33 +154,37 @@ class SuiteFileReader:
             try:
                 found[name] = content.decode()
             except UnicodeDecodeError:
-                self.faults.add("P0214", f"`{name}` is not text", "files of a suite are UTF-8 texts", to=to)
+                self.problems.add("P0214", f"`{name}` is not UTF-8 text", "convert or remove the file", to=to)
         return found
 
     def _unreadable(self, path: str, error: OSError, to: Pointer) -> None:
         why = error.strerror or str(error)
-        self.faults.add("P0214", f"`{path}` cannot be read: {why}", "it is looked for beside the suite", to=to)
+        self.problems.add(
+            "P0214", f"`{path}` cannot be read: {why}", "write a path relative to the suite's file", to=to
+        )
 
     def _is_inside(self, path: str, to: Pointer) -> bool:
         parts = path.split("/")
         is_inside = not path.startswith("/") and ".." not in parts
         is_name = parts[-1] not in ("", ".") and "\0" not in path
         if not is_inside:
-            self.faults.add("P0218", f"`{path}` is outside of the workspace", "write a path within it", to=to)
+            self.problems.add(
+                "P0218", f"`{path}` is outside of the workspace", "write a path inside the workspace", to=to
+            )
         elif not is_name or max(len(part.encode()) for part in parts) > NAME_BYTES_MAX:
-            self.faults.add("P0218", f"no file can be called `{path}`", "write a path such as src/a.txt", to=to)
+            self.problems.add("P0218", f"invalid path `{path}`", "write a path such as src/a.txt", to=to)
             return False
         return is_inside
 
     def _check_nesting(self, files: Mapping[str, str], to: Pointer) -> None:
-        """Report files that are a parent of other files."""
+        """Report files that are also a parent folder of other files."""
         if len(files) < 2:
             return
         whole = {PurePosixPath(path): path for path in files}
         for place, path in whole.items():
             if above := next((whole[one] for one in place.parents if one in whole), None):
-                hint = "a path is a file or a folder"
-                self.faults.add("P0218", f"`{path}` lies below `{above}`, which is a file", hint, to=to)
+                hint = "rename one of them"
+                self.problems.add("P0218", f"`{path}` is inside `{above}`, which is a file", hint, to=to)
 
 
 _READ: Final[Mapping[str, Callable[[Json], object]]] = MappingProxyType(
@@ -194,7 +200,7 @@ _ASKS: Final[Mapping[str, str]] = MappingProxyType(
 
 
 def check_problems(kind: str, arguments: Json) -> Iterator[ValueProblem]:
-    """The first thing that keeps a check of `kind` from being judged; nothing for other kinds."""
+    """Yield the first problem of a check of `kind` that makes it impossible to judge; nothing for other kinds."""
     if kind not in _READ:
         return
     try:
@@ -203,11 +209,12 @@ def check_problems(kind: str, arguments: Json) -> Iterator[ValueProblem]:
         yield ValueProblem(error.at, "P0223", str(error), error.hint)
         return
     if not getattr(found, "probes", 1):
-        yield ValueProblem((), "P0210", f"this `{kind}` asks for nothing", _ASKS[kind])
+        yield ValueProblem((), "P0210", f"this `{kind}` requires nothing", _ASKS[kind])
 
 
 def tools_named_in(kind: str, arguments: Json) -> Iterator[tuple[ValuePath, str]]:
-    """The tools that a check of `kind` names, but for patterns, each with its place; none of one that has faults."""
+    """Yield the tools that a check of `kind` names, without patterns, with their locations. Nothing for invalid
+    checks."""
     found = _rules(kind, arguments)
     if found is None:
         return
@@ -232,11 +239,11 @@ def _rules(kind: str, arguments: Json) -> CallRules | None:
 
 
 _FORM = "write `path: [[old, new]]`"
-_CALL = "write `- tool: {argument: value}`, a line for each call"
+_CALL = "write `- tool: {argument: value}`, one line for each call"
 
 
 def parse_proofs(written: JsonObject, checks: Iterable[str], to: Pointer, reader: SuiteFileReader) -> CaseProofs:
-    """The proofs as `written`. Each mutant names the `checks` of its case that it is killed by."""
+    """Parse the proofs of a case. `checks` are the names of its checks, which mutants refer to."""
     checks = list(checks)
     oracles = {name: _act(one, {}, (*to, "oracles", name), reader) for name, one in written.get("oracles", {}).items()}
     mutants = {
@@ -258,8 +265,8 @@ def _act(written: JsonObject, oracles: Mapping[str, ScriptedAct], to: Pointer, r
     for path, pairs in written.get("replace", {}).items():
         files[path] = _replaced(path, files.get(path), pairs, (*to, "replace"), reader)
     script, calls = written.get("script"), written.get("calls")
-    check_steps(script or (), (*to, "script"), reader.faults)
-    _check_calls(calls or (), (*to, "calls"), reader.faults)
+    check_steps(script or (), (*to, "script"), reader.problems)
+    _check_calls(calls or (), (*to, "calls"), reader.problems)
     return ScriptedAct(
         files=files,
         calls=base.calls if calls is None else tuple(calls),
@@ -269,10 +276,10 @@ def _act(written: JsonObject, oracles: Mapping[str, ScriptedAct], to: Pointer, r
     )
 
 
-def _check_calls(calls: Iterable[Json], to: Pointer, faults: Problems) -> None:
+def _check_calls(calls: Iterable[Json], to: Pointer, problems: Problems) -> None:
     for index, call in enumerate(calls):
         if not isinstance(call, dict) or len(call) != 1 or not isinstance(next(iter(call.values())), dict):
-            faults.add("P0202", "a call is one tool with its arguments", _CALL, to=(*to, str(index)))
+            problems.add("P0202", "a call must be a map of one tool and its arguments", _CALL, to=(*to, str(index)))
 
 
 def _base(written: JsonObject, oracles: Mapping[str, ScriptedAct], to: Pointer, reader: SuiteFileReader) -> ScriptedAct:
@@ -280,22 +287,26 @@ def _base(written: JsonObject, oracles: Mapping[str, ScriptedAct], to: Pointer, 
     if name is None:
         return ScriptedAct()
     if name not in oracles:
-        hint = did_you_mean(name, oracles) or "a mutant begins as one of the case's oracles"
-        reader.faults.add("P0213", f"there is no oracle `{name}`", hint, to=(*to, "base"))
+        hint = did_you_mean(name, oracles) or "name an oracle of the case"
+        reader.problems.add("P0213", f"unknown oracle `{name}`", hint, to=(*to, "base"))
         return ScriptedAct()
     return replace(oracles[name], kills=())
 
 
 def _replaced(path: str, text: str | None, pairs: list[Any], to: Pointer, reader: SuiteFileReader) -> str:
     if text is None:
-        reader.faults.add("P0213", f"its base has no file `{path}`", "name one of its files", to=(*to, path))
+        reader.problems.add("P0213", f"the base has no file `{path}`", "name a file of the base", to=(*to, path))
         return ""
     if not all(map(_is_pair, pairs)):
-        reader.faults.add("P0202", f"what is replaced in `{path}` is a list of pairs of texts", _FORM, to=(*to, path))
+        reader.problems.add(
+            "P0202", f"the replacements in `{path}` must be a list of pairs of texts", _FORM, to=(*to, path)
+        )
         return text
     for old, new in pairs:
         if old not in text:
-            reader.faults.add("P0213", f"`{path}` has no `{old}`", "a mutant must differ", to=(*to, path))
+            reader.problems.add(
+                "P0213", f"`{path}` does not contain `{old}`", "write a text that the file contains", to=(*to, path)
+            )
         text = text.replace(old, new)
     return text
 
@@ -308,16 +319,18 @@ def _is_pair(pair: Json) -> bool:
 def _check_kills(name: str, kills: Iterable[str], checks: Iterable[str], to: Pointer, reader: SuiteFileReader) -> None:
     kills = list(kills)
     if not kills:
-        reader.faults.on_key("P0210", f"the mutant `{name}` lacks `kills`", "name the check that tells of it", to=to)
+        reader.problems.on_key(
+            "P0210", f"the mutant `{name}` has no `kills`", "name the checks that must fail for it", to=to
+        )
     for check in kills:
         if check not in checks:
-            hint = did_you_mean(check, list(checks)) or "one of the case's checks"
-            reader.faults.add("P0213", f"the case has no check `{check}`", hint, to=(*to, "kills"))
+            hint = did_you_mean(check, list(checks)) or "name a check of the case"
+            reader.problems.add("P0213", f"the case has no check `{check}`", hint, to=(*to, "kills"))
 
 
 @frozen
 class SuiteResources:
-    """The documents of a suite's worlds and pools, by name; one that has faults is empty."""
+    """The documents of a suite's worlds and pools by name; invalid ones are empty."""
 
     worlds: Mapping[str, JsonObject]
     pools: Mapping[str, JsonObject]
@@ -343,8 +356,10 @@ class SuiteResources:
                 continue
             if "*" in tool or tool in known:
                 continue
-            hint = did_you_mean(tool, known) if known else "name the `world` that it acts in"
-            self.reader.faults.add("P0213", f"nobody simulates `{tool}`", hint, to=(*to, "tools", str(index)))
+            hint = did_you_mean(tool, known) if known else "add the `world` that has it"
+            self.reader.problems.add(
+                "P0213", f"no world or pool has the tool `{tool}`", hint, to=(*to, "tools", str(index))
+            )
 
     def _check_calls(self, case: Case, catalogs: list[JsonObject], to: Pointer) -> None:
         """Report unknown tools in the case's checks.
@@ -360,31 +375,33 @@ class SuiteResources:
                 if tool in known or (at[0] == "forbid" and nearest_name(tool, known) is None):
                     continue
                 place = (*to, "checks", check.key, check.kind, *at)
-                self.reader.faults.add("P0213", f"the case has no tool `{tool}`", did_you_mean(tool, known), to=place)
+                self.reader.problems.add("P0213", f"the case has no tool `{tool}`", did_you_mean(tool, known), to=place)
 
     @property
     def _anywhere(self) -> dict[str, None]:
-        """What may be free or forbidden in some case of the suite."""
+        """All tools that may be free or forbidden in some case of the suite."""
         return dict.fromkeys((READS, *_simulated((*self.worlds.values(), *self.pools.values()))))
 
     def _check_own(self, case: Case, tool: str, to: Pointer) -> None:
-        """Report an unknown built-in tool, as the plan of a run would."""
+        """Report an unknown built-in tool, like the compiler of plans."""
         if self.library is None:
             return
-        faults = Problems()
-        named = SymbolTable(self.library, faults, read_library)
+        problems = Problems()
+        named = SymbolTable(self.library, problems, read_library)
         named.take_plan({"agents": case.plan.agents})
-        Toolsets(named, faults).opened((tool,), ())
-        for one in (found.diagnostic for found in faults.found):
-            if one.code == "P0410":  # A plan works without a tool; a measured model must have what the case says.
-                self.reader.faults.add("P0213", one.summary, "`plan explain tools` lists what there is", to=to)
+        Toolsets(named, problems).opened((tool,), ())
+        for one in (found.diagnostic for found in problems.found):
+            if (
+                one.code == "P0410"
+            ):  # For a plan this is a warning, but a measured model must have all tools of the case.
+                self.reader.problems.add("P0213", one.summary, "`plan explain tools` lists the built-in tools", to=to)
             else:
-                self.reader.faults.add(one.code, one.summary, one.hint, to=to)
+                self.reader.problems.add(one.code, one.summary, one.hint, to=to)
 
     def _check_rows(self, world: JsonObject, rows: JsonObject, to: Pointer) -> None:
         for one in world_from_document({**world, "overlays": {"with": rows}}).diagnostics:
             below = (one.pointer or ())[2:]
-            self.reader.faults.add(one.code, one.summary, one.hint, to=(*to, *below))
+            self.reader.problems.add(one.code, one.summary, one.hint, to=(*to, *below))
 
 
 def _simulated(catalogs: Iterable[JsonObject]) -> list[str]:
@@ -392,7 +409,7 @@ def _simulated(catalogs: Iterable[JsonObject]) -> list[str]:
 
 
 def read_resources(document: JsonObject, reader: SuiteFileReader, library: Sources | None) -> SuiteResources:
-    """The suite's `worlds` and `pools`. `library` has the toolsets that a case may name."""
+    """Read the suite's `worlds` and `pools`. `library` has the toolsets that a case may name."""
     worlds = {name: reader.world(path, ("worlds", name)) for name, path in document.get("worlds", {}).items()}
     pools = {name: reader.world(path, ("pools", name)) for name, path in document.get("pools", {}).items()}
     of: dict[str, str] = {}
@@ -400,7 +417,7 @@ def read_resources(document: JsonObject, reader: SuiteFileReader, library: Sourc
         for server in dict.fromkeys(tool.partition(".")[0] for tool in world.get("tools", {})):
             if (other := of.setdefault(server, name)) != name:
                 words = f"the worlds `{other}` and `{name}` both have tools of `{server}`"
-                reader.faults.add("P0208", words, "call those of one of them otherwise", to=("worlds", name))
+                reader.problems.add("P0208", words, "rename the server in one of them", to=("worlds", name))
     return SuiteResources(worlds, pools, reader, library)
 
 
@@ -417,9 +434,9 @@ def read_suite(
     limits: SizeLimits | None = None,
     library: Sources | None = None,
 ) -> ReadSuite:
-    """Parse the suite in `content`; `sources` reads the files beside it.
+    """Parse the suite in `content`. `sources` reads the files that it names.
 
-    With `library`, the library that plans use, the built-in tools that its cases name are checked.
+    With `library`, the library of plans, the names of built-in tools are checked, too.
     """
     tree = read_source(content, file=file, limits=limits or SizeLimits())
     texts = {file: tree.text}
@@ -429,17 +446,15 @@ def read_suite(
     document = normalise_document(tree.value, "suite", work)
     reading = _Reading(document, SuiteFileReader(sources, work.faults), library)
     suite = reading.suite()
-    told = [*tree.diagnostics, *place_problems(work.faults.found, Origins(tree, work.moved))]
-    diagnostics = tuple(
-        dict.fromkeys(sort_diagnostics(told))
-    )  # A problem of a case in three languages is found three times.
+    found = [*tree.diagnostics, *place_problems(work.faults.found, Origins(tree, work.moved))]
+    diagnostics = tuple(dict.fromkeys(sort_diagnostics(found)))  # A problem of a case is found once for each language.
     is_sound = not any(one.severity == "error" for one in diagnostics)
     return ReadSuite(suite if is_sound else None, diagnostics, texts)
 
 
 @mutable
 class _Reading:
-    """One suite being read. Problems are reported to `reader`."""
+    """Parses one suite. Problems are reported to `reader`."""
 
     document: JsonObject
     reader: SuiteFileReader
@@ -447,14 +462,14 @@ class _Reading:
     cases: dict[str, Case] = field(default_factory=dict)
 
     @property
-    def faults(self) -> Problems:
-        return self.reader.faults
+    def problems(self) -> Problems:
+        return self.reader.problems
 
     def suite(self) -> Suite:
         document = self.document
         for name in ("suite", "cases"):
-            if not document.get(name) and not self.faults.is_at((name,)):
-                self.faults.add("P0210", f"a suite lacks `{name}`", "add it", to=())
+            if not document.get(name) and not self.problems.is_at((name,)):
+                self.problems.add("P0210", f"the suite has no `{name}`", "add it", to=())
         resources = read_resources(document, self.reader, self.library)
         defaults = document.get("defaults", {})
         for base, written in document.get("cases", {}).items():
@@ -473,12 +488,12 @@ class _Reading:
         )
 
     def _cases(self, base: str, written: JsonObject) -> Iterator[Case]:
-        """One case, or one of each language."""
+        """Yield one case, or one for each language."""
         languages = written.get("language", [""])
         for language in languages:
             id_ = f"{base}-{language}" if len(languages) > 1 else base
             if id_ in self.cases:
-                self.faults.on_key("P0208", f"two cases are called `{id_}`", "rename one", to=("cases", base))
+                self.problems.on_key("P0208", f"two cases are called `{id_}`", "rename one", to=("cases", base))
             yield self._case(
                 id_, base, language, fill_placeholders(written, {"language": language}) if language else written
             )
@@ -486,7 +501,7 @@ class _Reading:
     def _case(self, id_: str, base: str, language: str, written: JsonObject) -> Case:
         to = ("cases", base)
         if not written.get("prompts"):
-            self.faults.on_key("P0210", f"the case `{base}` lacks `prompts`", "say what the agent is told", to=to)
+            self.problems.on_key("P0210", f"the case `{base}` has no `prompts`", "add the prompt of the agent", to=to)
         self._blanks(written, to)
         checks = tuple(self._checks(base, written.get("checks", {})))
         proofs = parse_proofs(written.get("proof", {}), (check.key for check in checks), (*to, "proof"), self.reader)
@@ -494,12 +509,14 @@ class _Reading:
         world = {"use": world} if isinstance(world, str) else world
         self._known("pools", (decoys or {}).get("pool"), (*to, "decoys", "pool"))
         if "serve" in written and not written.get("image"):
-            self.faults.on_key("P0210", f"the case `{base}` serves without an `image`", "say what it runs in", to=to)
+            self.problems.on_key(
+                "P0210", f"the case `{base}` has `serve`, but no `image`", "add the image that it runs in", to=to
+            )
         self._known("worlds", (world or {}).get("use"), (*to, "world"))
         soft = tuple(written.get("soft", ()))
         for one in soft_figures.soft_figure_problems(soft):
-            tell = self.faults.on_key if one.is_key else self.faults.add
-            tell(one.code, one.summary, one.hint, to=(*to, "soft", *one.at))
+            report = self.problems.on_key if one.is_key else self.problems.add
+            report(one.code, one.summary, one.hint, to=(*to, "soft", *one.at))
         return Case(
             id=id_,
             base=base,
@@ -529,65 +546,67 @@ class _Reading:
         )
 
     def _agents(self, written: JsonObject, to: Pointer) -> JsonObject:
-        """The agents by name, as far as anything of them can be told before a plan is made of them."""
+        """Return the agents by name. Only their form is checked here; compiling the run's plan checks the rest."""
         agents: Json = written.get("agents", {})
         if isinstance(agents, dict):
             return agents
-        self.faults.add("P0202", "`agents` is no map", "write `name: agent`", to=(*to, "agents"))
+        self.problems.add("P0202", "`agents` must be a map", "write `name: agent`", to=(*to, "agents"))
         return {}
 
     def _blanks(self, written: JsonObject, to: Pointer) -> None:
-        """Report placeholders that nothing fills, except in files: there they may belong to the language."""
+        """Report unknown placeholders, except in files, where they may belong to the language."""
         known = ("url",) if "serve" in written else ()
         for name in ("prompts", "checks"):
             for one in placeholder_problems(written.get(name, ()), known, (*to, name)):
-                self.faults.add(one.code, one.summary, one.hint, to=one.at)
+                self.problems.add(one.code, one.summary, one.hint, to=one.at)
 
     def _known(self, table: str, name: Json, to: tuple[str, ...]) -> None:
         known = self.document.get(table, {})
         if name is not None and name not in known:
-            hint = f"there are {', '.join(known)}" if known else f"add it to the suite's `{table}`"
-            self.faults.add("P0213", f"there is no `{name}` among the suite's `{table}`", hint, to=to)
+            hint = f"use one of {', '.join(known)}" if known else f"add it to the suite's `{table}`"
+            self.problems.add("P0213", f"the suite's `{table}` have no `{name}`", hint, to=to)
 
     def _checks(self, base: str, checks: Mapping[str, JsonObject]) -> Iterator[CheckSpec]:
         to = ("cases", base)
         if not checks:
-            self.faults.on_key("P0210", f"the case `{base}` lacks `checks`", "say how it is judged", to=to)
+            self.problems.on_key("P0210", f"the case `{base}` has no `checks`", "add at least one", to=to)
         for name, check in checks.items():
             kinds = [kind for kind in KINDS if kind in check]
             if len(kinds) != 1:
-                said = " and ".join(f"`{kind}`" for kind in kinds) or "of none"
-                hint = f"one of {', '.join(KINDS)}"
-                self.faults.add("P0211", f"a check is of one kind, this is {said}", hint, to=(*to, "checks", name))
+                named = " and ".join(f"`{kind}`" for kind in kinds) or "none"
+                hint = f"use one of {', '.join(KINDS)}"
+                self.problems.add(
+                    "P0211", f"a check must have one kind, this has {named}", hint, to=(*to, "checks", name)
+                )
                 continue
             for one in log.log_check_problems(check["log"]) if kinds[0] == "log" else ():
-                self.faults.add(one.code, one.summary, one.hint, to=(*to, "checks", name, "log", *one.at))
-            self._ask(kinds[0], check[kinds[0]], (*to, "checks", name, kinds[0]))
+                self.problems.add(one.code, one.summary, one.hint, to=(*to, "checks", name, "log", *one.at))
+            self._report_unjudgeable(kinds[0], check[kinds[0]], (*to, "checks", name, kinds[0]))
             timeout_s = float(check.get("timeout", CHECK_S))
             arguments: JsonObject = check[kinds[0]]
             if kinds[0] in CHECK_KINDS:
                 fields = self._with_lexicon(check) if kinds[0] == "web" else check
                 declared = DeclaredCheck(kinds[0], fields, timeout_s, checks.items(), has_url=True)
-                report_check_problems(declared, (*to, "checks", name, kinds[0]), self.faults)
+                report_check_problems(declared, (*to, "checks", name, kinds[0]), self.problems)
                 arguments = CHECK_KINDS[kinds[0]].arguments(declared)
             yield CheckSpec(name, kinds[0], arguments, timeout_s)
 
-    def _ask(self, kind: str, arguments: Json, to: Pointer) -> None:
-        """Report what makes a well-formed check impossible to judge."""
-        if not any((one.diagnostic.pointer or ())[: len(to)] == to for one in self.faults.found):
-            for fault in check_problems(kind, arguments):
-                self.faults.add(fault.code, fault.summary, fault.hint, to=(*to, *fault.at))
+    def _report_unjudgeable(self, kind: str, arguments: Json, to: Pointer) -> None:
+        """Report problems that make a well-formed check impossible to judge."""
+        if not any((one.diagnostic.pointer or ())[: len(to)] == to for one in self.problems.found):
+            for problem in check_problems(kind, arguments):
+                self.problems.add(problem.code, problem.summary, problem.hint, to=(*to, *problem.at))
 
     def _with_lexicon(self, check: JsonObject) -> JsonObject:
-        """A web check with the names of the suite's lexicon beside its own."""
+        """A web check with the names of the suite's lexicon added to its own."""
         all_have, own = self.document.get("lexicon", {}), check["web"].get("lexicon", {})
-        if not all_have or not isinstance(own, dict):  # Another problem is reported for one that is not a map.
+        if not all_have or not isinstance(own, dict):  # If it is not a map, that is reported elsewhere.
             return check
         return check | {"web": check["web"] | {"lexicon": {**all_have, **own}}}
 
 
 def _over(defaults: JsonObject, written: JsonObject) -> JsonObject:
-    """A case over the defaults. Rows that it adds to a world's tables stay as written: null deletes a row there."""
+    """Merge a case over the defaults. Rows that it adds to a world are not merged: there, null deletes a row."""
     merged: JsonObject = json_patch.merge_values(defaults, written)
     own, all_have = written.get("world"), defaults.get("world")
     if isinstance(own, dict):

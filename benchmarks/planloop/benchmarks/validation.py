@@ -18,20 +18,20 @@ from planloop.schemas.objects.case import CaseVerdict
 from planloop.schemas.quantities import cell_width, pad_cells, pluralize, truncate_cells
 
 
-def place_in_text(faults: Iterable[Diagnostic], text: str, file: str) -> list[Diagnostic]:
-    """`faults` at the line that they are about, or the nearest line around it; in order, each once."""
+def place_in_text(problems: Iterable[Diagnostic], text: str, file: str) -> list[Diagnostic]:
+    """Return `problems` with their lines in `text`, or the nearest enclosing lines; in order and without duplicates."""
     tree = read_source(text.encode(), file=file)
-    return sort_diagnostics(place_problems([Problem(fault) for fault in faults], Origins(tree, {})))
+    return sort_diagnostics(place_problems([Problem(fault) for fault in problems], Origins(tree, {})))
 
 
 ORACLES_MIN = 3
-"""In different styles: fewer say little of whether the checks accept every right answer."""
+"""Minimal number of oracles in different styles: fewer do not show that the checks accept every right answer."""
 
 
 @frozen
 class ProofResult:
-    """An agent whose verdict is known, and the result. `verdict` None: it did not come to an end. `failed` are the
-    checks that failed, `kills` those that had to.
+    """Result of an agent whose verdict is known. `verdict` is None if it did not finish. `failed` are the checks that
+    failed, `kills` the checks that must fail.
     """
 
     name: str
@@ -43,7 +43,7 @@ class ProofResult:
 
     @property
     def ref(self) -> str:
-        """Its name among its kind."""
+        """Its name within its kind."""
         return self.name.partition(":")[2]
 
     def to_json(self) -> JsonObject:
@@ -58,23 +58,23 @@ class ProofResult:
 
 @frozen
 class CaseJudgement:
-    """A case: its checks and its proofs in the order of the suite, and its problems."""
+    """Validation of a case: its checks and proofs in the order of the suite, and its problems."""
 
     case: str
     checks: tuple[str, ...]
     proofs: tuple[ProofResult, ...]
-    faults: tuple[Diagnostic, ...]
+    problems: tuple[Diagnostic, ...]
 
     @property
     def is_valid(self) -> bool:
-        return not any(fault.severity == "error" for fault in self.faults)
+        return not any(fault.severity == "error" for fault in self.problems)
 
     def of(self, kind: ModelKind) -> tuple[ProofResult, ...]:
         return tuple(proof for proof in self.proofs if proof.kind is kind)
 
 
 def judge_cases(cases: Iterable[Case], entries: Iterable[EntryResult]) -> tuple[CaseJudgement, ...]:
-    """Each of `cases` by what became of its proofs."""
+    """Judge each of `cases` by the results of its proofs."""
     found = {(entry.case, entry.model): entry for entry in entries}
     return tuple(_judged(case, found) for case in cases)
 
@@ -82,19 +82,19 @@ def judge_cases(cases: Iterable[Case], entries: Iterable[EntryResult]) -> tuple[
 def _judged(case: Case, entries: Mapping[tuple[str, str], EntryResult]) -> CaseJudgement:
     proofs = tuple(_proof(who, case, entries.get((case.id, who.name))) for who in proofs_as_contestants(case))
     checks = tuple(check.key for check in case.checks)
-    return CaseJudgement(case.id, checks, proofs, tuple(_faults(case, proofs, checks)))
+    return CaseJudgement(case.id, checks, proofs, tuple(_case_problems(case, proofs, checks)))
 
 
 def _proof(who: Contestant, case: Case, entry: EntryResult | None) -> ProofResult:
     kind = model_kind(who.name)
     kills = case.proofs.mutants[who.ref].kills if kind is ModelKind.MUTANT else ()
     if entry is None:
-        return ProofResult(who.name, kind, None, "it did not come to an end", kills=kills)
+        return ProofResult(who.name, kind, None, "it did not finish", kills=kills)
     failed = tuple(check.key for check in case.checks if entry.checks.get(check.key) == CaseVerdict.FAIL)
     return ProofResult(who.name, kind, entry.verdict, entry.why, failed, kills)
 
 
-def _faults(case: Case, proofs: Iterable[ProofResult], checks: Iterable[str]) -> Iterator[Diagnostic]:
+def _case_problems(case: Case, proofs: Iterable[ProofResult], checks: Iterable[str]) -> Iterator[Diagnostic]:
     proofs = tuple(proofs)
     at = ("cases", case.base)
     if len(case.proofs.oracles) < ORACLES_MIN:
@@ -104,16 +104,16 @@ def _faults(case: Case, proofs: Iterable[ProofResult], checks: Iterable[str]) ->
     dead = _dead(proofs, checks)
     for check in checks:
         if check in dead:
-            summary = f"`{case.id}`: no mutant is killed by the check `{check}`"
+            summary = f"`{case.id}`: the check `{check}` kills no mutant"
             yield Diagnostic("P0506", summary, _A_MUTANT, (*at, "checks", check), on_key=True)
 
 
 def _few(case: Case, to: tuple[str, ...]) -> Diagnostic:
     if not case.proofs.oracles:
-        hint = "add `proof: {oracles: …}`: right answers, in three styles if there are so many"
+        hint = "add `proof: {oracles: …}` with right answers, in three styles if possible"
         return Diagnostic("P0508", f"`{case.id}` has no oracle", hint, to, on_key=True)
     summary = f"`{case.id}` has {len(case.proofs.oracles)} of {ORACLES_MIN} oracles"
-    hint = "add right answers in other styles: they show that the checks take every right answer"
+    hint = "add right answers in other styles, to show that the checks accept them all"
     return Diagnostic("P0507", summary, hint, to, on_key=True, severity="warning")
 
 
@@ -121,72 +121,75 @@ def _of_proof(case: Case, proof: ProofResult, at: tuple[str, ...]) -> Iterator[D
     to = (*at, "proof", f"{proof.kind}s", proof.ref)
     named = f"`{case.id}`: the {proof.kind} `{proof.ref}`"
 
-    def fault(code: str, said: str, cure: str) -> Diagnostic:
-        return Diagnostic(code, f"{named} {said}", cure, to, on_key=True)
+    def problem(code: str, what: str, hint: str) -> Diagnostic:
+        return Diagnostic(code, f"{named} {what}", hint, to, on_key=True)
 
     match proof.kind, proof.verdict:
         case _, None | CaseVerdict.ERROR | CaseVerdict.INVALID:
             summary = f"`{case.id}`: `{proof.name}` was not decided: {proof.why}"
             yield Diagnostic("P0509", summary, _UNDECIDED, to, on_key=True)
         case ModelKind.ORACLE, CaseVerdict.FAIL:
-            yield fault("P0501", f"fails: {proof.why}", "mend the check that is too narrow, or the oracle")
+            yield problem("P0501", f"fails: {proof.why}", "correct the check that is too narrow, or the oracle")
         case ModelKind.MUTANT, CaseVerdict.PASS:
-            told = " or ".join(f"`{check}`" for check in proof.kills)
-            yield fault("P0502", "passes", f"make {told} stricter, or the mutant more wrong")
+            checks = " or ".join(f"`{check}`" for check in proof.kills)
+            yield problem("P0502", "passes", f"make {checks} stricter, or the mutant worse")
         case ModelKind.MUTANT, _:
             yield from (
-                fault("P0503", f"is not killed by `{check}`, but by {_list(proof.failed)}", _NAME_ANOTHER)
+                problem("P0503", f"is not killed by `{check}`, but by {_list(proof.failed)}", _NAME_ANOTHER)
                 for check in proof.kills
                 if check not in proof.failed
             )
         case ModelKind.CHEAT, CaseVerdict.PASS:
-            yield fault("P0504", "passes", "add a check that only the work itself can pass, with a `{{nonce.…}}`")
+            yield problem("P0504", "passes", "add a check that only real work can pass, with a `{{nonce.…}}`")
         case ModelKind.NOP, CaseVerdict.PASS:
-            summary = f"`{case.id}` is passed by doing nothing"
-            yield Diagnostic("P0505", summary, "add a check that asks for something to have been done", at, on_key=True)
+            summary = f"`{case.id}`: an agent that does nothing passes"
+            yield Diagnostic("P0505", summary, "add a check that requires a result", at, on_key=True)
         case _:
             pass
 
 
-_A_MUTANT = "add a mutant that only it can tell of, or leave the check out"
-_NAME_ANOTHER = "make the check tell of it, or name another under `kills`"
-_UNDECIDED = "mend what went wrong and validate again: `plan doctor` says what this machine lacks"
+_A_MUTANT = "add a mutant that only this check detects, or delete the check"
+_NAME_ANOTHER = "make the check detect the mutant, or name another check under `kills`"
+_UNDECIDED = "fix the cause and validate again. `plan doctor` shows what is missing on this machine"
 
 
 def _dead(proofs: Iterable[ProofResult], checks: Iterable[str]) -> frozenset[str]:
-    told = {check for proof in proofs if proof.kind is ModelKind.MUTANT for check in proof.failed}
-    return frozenset(checks) - told
+    killing = {check for proof in proofs if proof.kind is ModelKind.MUTANT for check in proof.failed}
+    return frozenset(checks) - killing
 
 
 def _list(names: Iterable[str]) -> str:
     return " and ".join(f"`{name}`" for name in names) or "none"
 
 
-# The record says for each case whether it was valid. A case is identified by the digest of everything that it is made
-# of, so an edited case is unknown. Cases validated at different times are in one file.
+# The record stores for each case whether it was valid. A case is identified by the digest of its content, so an edited
+# case counts as not validated. Cases that were validated at different times share one file.
 
 RECORD_FILE = "validation.json"
 RECORD_FORMAT = 1
 
 
 def digest_of_case(suite: Suite, case: Case) -> str:
-    """Of everything that its validation depends on."""
+    """The digest of everything that the validation of a case depends on."""
     world = suite.worlds.get(case.setting.world["use"]) if case.setting.world else None
     pool = suite.pools.get(case.setting.decoys["pool"]) if case.setting.decoys else None
-    flat = asdict(case)  # Records of earlier versions have the digest of one flat map.
+    flat = asdict(case)  # One flat map, because existing records have its digest.
     for group in ("setting", "plan", "proofs"):
         flat |= flat.pop(group)
     return sha256_of_value({"scoring": SCORING, "case": flat, "world": world, "pool": pool})
 
 
 def update_record(before: JsonObject, suite: Suite, judgements: Iterable[CaseJudgement]) -> JsonObject:
-    """`before`, which may be empty or of another format, updated with `judgements`. Removed cases are dropped."""
+    """Return the record `before`, which may be empty or of another format, updated with `judgements`.
+
+    Cases that the suite no longer has are dropped.
+    """
     kept = before.get("cases", {}) if before.get("format") == RECORD_FORMAT else {}
     new = {
         judged.case: {
             "digest": digest_of_case(suite, suite.cases[judged.case]),
             "valid": judged.is_valid,
-            "codes": sorted({fault.code for fault in judged.faults}),
+            "codes": sorted({fault.code for fault in judged.problems}),
         }
         for judged in judgements
     }
@@ -195,7 +198,8 @@ def update_record(before: JsonObject, suite: Suite, judgements: Iterable[CaseJud
 
 
 def is_validated(record: JsonObject, suite: Suite, cases: Iterable[str]) -> bool | None:
-    """Whether all `cases` were valid as they are now; None when none is known not to be, but not all are known."""
+    """Whether all `cases` are valid in their current form. None if none is known to be invalid, but some are
+    unknown."""
     known: Mapping[str, JsonObject] = record.get("cases", {}) if record.get("format") == RECORD_FORMAT else {}
     found = [_valid(known.get(name), suite, suite.cases[name]) for name in cases]
     return False if False in found else None if None in found else True
@@ -205,16 +209,16 @@ def _valid(one: JsonObject | None, suite: Suite, case: Case) -> bool | None:
     return one["valid"] if one is not None and one["digest"] == digest_of_case(suite, case) else None
 
 
-# A mutant is a numbered column, and its name is listed below, so that long names do not widen the table.
+# Mutants are numbered columns with their names listed below, so that long names do not widen the table.
 
 WIDTH = 79
 NAME_WIDTH = 40
 KILLS, TELLS, HOLDS, MISSES, OPEN = "✗", "x", "·", "!", "?"
-LEGEND = f"{KILLS} kills the mutant as it must   {TELLS} kills it, too   {HOLDS} holds   {MISSES} had to kill it"
+LEGEND = f"{KILLS} kills the mutant, as required   {TELLS} also kills it   {HOLDS} passes   {MISSES} should kill it"
 
 
 def matrix_lines(judgement: CaseJudgement, width: int | None = None) -> Iterator[str]:
-    """The lines about one case, none wider than `width` cells unless a name is."""
+    """Yield the lines about one case, at most `width` cells wide unless a name is wider."""
     width = width or WIDTH
     word = "valid" if judgement.is_valid else "not valid"
     yield f"{judgement.case}: {word}"
@@ -248,7 +252,7 @@ def _sign(mutant: ProofResult, check: str) -> str:
 
 
 def _summed(proofs: Sequence[ProofResult], kind: ModelKind, width: int) -> Iterator[str]:
-    """`3 oracles pass`, then those that do not do as they must."""
+    """Yield `3 oracles pass`, then the proofs with an unexpected verdict."""
     right = CaseVerdict.PASS if kind is ModelKind.ORACLE else CaseVerdict.FAIL
     good = [proof for proof in proofs if proof.verdict is right]
     if kind is ModelKind.NOP:
@@ -267,11 +271,11 @@ def _what(proof: ProofResult) -> str:
         case CaseVerdict.FAIL:
             return "fails"
         case _:
-            return "is not decided"
+            return "is undecided"
 
 
 def _wrapped(words: Iterable[str], width: int) -> Iterator[str]:
-    """`words` with commas, on as many lines as they take."""
+    """Join `words` with commas, wrapped to `width`."""
     line = ""
     for word in words:
         longer = f"{line}, {word}" if line else f"  {word}"
@@ -294,7 +298,7 @@ mutant: an answer that is wrong in one way.
 
 @frozen
 class SuiteMatrix:
-    """A suite on the page."""
+    """A suite on the page that `matrix_page` writes."""
 
     name: str
     about: str
@@ -302,8 +306,8 @@ class SuiteMatrix:
 
 
 def matrix_page(parts: Sequence[SuiteMatrix]) -> str:
-    """The whole page: the sums of all suites, then each with its cases."""
-    head = "| suite | cases | checks | oracles pass | mutants die | cheats fail | nop fails |\n" + "|---" * 7 + "|"
+    """The Markdown page: totals of all suites, then each suite with its cases."""
+    head = "| suite | cases | checks | oracles pass | mutants fail | cheats fail | nop fails |\n" + "|---" * 7 + "|"
     rows = "\n".join(map(_row, parts))
     return "\n".join([HEAD, head, rows, "", f"`{LEGEND}`", *(_section(part) for part in parts)])
 
@@ -317,7 +321,7 @@ def _row(part: SuiteMatrix) -> str:
 
 
 def _share(judgements: Iterable[CaseJudgement], kind: ModelKind) -> str:
-    """`12 of 12` that came to the verdict they had to."""
+    """`12 of 12`: proofs with the expected verdict, and all proofs."""
     right = CaseVerdict.PASS if kind is ModelKind.ORACLE else CaseVerdict.FAIL
     proofs = [proof for judged in judgements for proof in judged.of(kind)]
     return f"{sum(proof.verdict is right for proof in proofs)} of {len(proofs)}"

@@ -126,7 +126,9 @@ def _validated(suite: suites.SuiteFile, asked: ValidateOptions) -> ValidatedSuit
     judgements = judge_cases(cases, fold_events(folder).entries())
     run_folder.record_validation(suite.suite, judgements, asked.reports)
     file = suites.path_shown(suite.path)
-    faults = place_in_text((fault for judged in judgements for fault in judged.faults), suite.read.texts[file], file)
+    faults = place_in_text(
+        (problem for judged in judgements for problem in judged.problems), suite.read.texts[file], file
+    )
     return ValidatedSuite(suite, folder, judgements, tuple(faults))
 
 

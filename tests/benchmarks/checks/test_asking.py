@@ -31,7 +31,7 @@ class Nothing:
 @pytest.mark.parametrize(
     ("check", "guilty", "words"),
     [
-        ("calls: {need: [{tool: a, id: x}, {tool: b, after: [y]}]}", "[y", "`y` is no id of a needed call"),
+        ("calls: {need: [{tool: a, id: x}, {tool: b, after: [y]}]}", "[y", "no needed call has the id `y`"),
         ("calls: {need: [{tool: a, args: {n: {one-of: []}}}]}", "[]", "`one-of` is a list"),
         ("calls: {need: [{tool: a, args: {exact: {n: {between: [2, 1]}}}}]}", "[2", "nothing is between 2 and 1"),
         ("calls: {need: [{args: {}}]}", "{args", "`tool`"),
@@ -41,24 +41,24 @@ class Nothing:
         ("calls: {need: [{tool: read}], free: [raeds]}", "raeds", "the case has no tool `raeds`"),
         ("calls: {forbid: [lits]}", "lits", "the case has no tool `lits`"),
         ("abstain: {free: [reeds]}", "reeds", "the case has no tool `reeds`"),
-        ("calls: {need: [{tool: a}, {tool: a, after: need-1}], order: exact}", "exact", "`after` says nothing"),
-        ("calls: {forbid: [{decoys: some}]}", "some", "`decoys` cannot be that"),
-        ("calls: {free: [reads]}", "{free", "this `calls` asks for nothing"),
-        ("state: {after: [{a: {}, b: {}}]}", "{a", "this is no golden call"),
-        ("state: {ignore: [messages]}", "{ignore", "this `state` asks for nothing"),
+        ("calls: {need: [{tool: a}, {tool: a, after: need-1}], order: exact}", "exact", "`after` has no effect"),
+        ("calls: {forbid: [{decoys: some}]}", "some", "invalid `decoys`"),
+        ("calls: {free: [reads]}", "{free", "this `calls` requires nothing"),
+        ("state: {after: [{a: {}, b: {}}]}", "{a", "a golden call must be"),
+        ("state: {ignore: [messages]}", "{ignore", "this `state` requires nothing"),
         ("state: {new: {notes: [{text: {one-of: []}}]}}", "[]", "`one-of` is a list"),
         ("abstain: {asks-or-says: {one-of: 1}}", "1", "`one-of` is a list"),
         ("abstain: {says: x}", "says", "says"),
     ],
 )
-def test_a_fault_is_told_at_its_place_with_a_cure(check: str, guilty: str, words: str) -> None:
+def test_a_problem_is_reported_with_its_location_and_a_hint(check: str, guilty: str, words: str) -> None:
     text = SUITE % check
-    (fault,) = read_suite(text.encode(), file="suite.yaml", sources=Nothing()).diagnostics
+    (problem,) = read_suite(text.encode(), file="suite.yaml", sources=Nothing()).diagnostics
 
-    assert words in fault.summary
-    assert fault.hint
-    assert fault.span is not None
-    assert text[fault.span.start :].startswith(guilty)
+    assert words in problem.summary
+    assert problem.hint
+    assert problem.span is not None
+    assert text[problem.span.start :].startswith(guilty)
 
 
 CAN_BE_ASKED = (

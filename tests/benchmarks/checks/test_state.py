@@ -102,11 +102,11 @@ def test_a_failure_says_what_is_otherwise() -> None:
     ("check", "words"),
     [
         ({"after": [{"note.finish": {"id": "note-7"}}]}, "the golden call of `note.finish` fails: There is no note-7."),
-        ({"after": ["note.finish"]}, "this is no golden call"),
+        ({"after": ["note.finish"]}, "a golden call must be"),
         ({"then": []}, "no member `then`"),
-        ({"tables": {"notes": []}}, "a table is a map"),
+        ({"tables": {"notes": []}}, "a table must be a map"),
         ({"new": {"notes": [{"text": {"one-of": []}}]}}, "`one-of` is a list"),
-        ({"ignore": [1]}, "`ignore` lists names"),
+        ({"ignore": [1]}, "`ignore` must be a list"),
     ],
 )
 def test_a_check_that_cannot_be_read_is_an_error_that_says_why(check: Any, words: str) -> None:

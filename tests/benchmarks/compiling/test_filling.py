@@ -47,13 +47,13 @@ def test_a_blank_that_is_a_whole_text_keeps_the_type_of_what_it_stands_for() -> 
     assert fill_placeholders({"a": "{{kept.id}}", "b": "/n/{{kept.id}}"}, {"kept.id": 5}) == {"a": 5, "b": "/n/5"}
 
 
-def test_a_blank_that_nothing_fills_is_told_with_what_was_meant() -> None:
+def test_an_unknown_placeholder_is_reported_with_a_hint() -> None:
     wrong = {"prompts": ["{{nonse.a}} {{languge}} {{planet}}"], "{{x.y}}": 1}
 
-    told = [("/".join(fault.at), fault.hint) for fault in placeholder_problems(wrong)]
+    told = [("/".join(problem.at), problem.hint) for problem in placeholder_problems(wrong)]
     assert told[0] == ("prompts/0", "did you mean `{{nonce.a}}`?")
     assert told[1] == ("prompts/0", "did you mean `{{language}}`?")
-    assert told[2] == ("prompts/0", "there are `{{nonce.NAME}}`, `{{language}}`, `{{url}}`")
+    assert told[2] == ("prompts/0", "use one of `{{nonce.NAME}}`, `{{language}}`, `{{url}}`")
     assert [place for place, _ in told[3:]] == ["{{x.y}}"]
     assert list(placeholder_problems("{{nonce.a}} {{kept.b}} {{url}} { {x} } {{}}")) == []
 

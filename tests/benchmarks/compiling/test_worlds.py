@@ -114,15 +114,15 @@ def test_an_entry_has_another_key_when_what_its_tools_act_on_is_another(
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("[notes.get], world: desk,", "[notes.got], world: desk,", "6 nobody simulates `notes.got`"),
-        ("with: {notes: {note-2", "with: {note: {note-2", "7 there is no table `note`"),
+        ("[notes.get], world: desk,", "[notes.got], world: desk,", "6 no world or pool has the tool `notes.got`"),
+        ("with: {notes: {note-2", "with: {note: {note-2", "7 unknown table `note`"),
         (
             "desk: desk.yaml",
             "desk: desk.yaml, copy: desk.yaml",
             "2 the worlds `desk` and `copy` both have tools of `notes`",
         ),
         ("desk: desk.yaml", "desk: none.yaml", "2 `none.yaml` cannot be read"),
-        ("desk: desk.yaml", "desk: ill.yaml", "2 ill.yaml:2: nothing is called `$x` here"),
+        ("desk: desk.yaml", "desk: ill.yaml", "2 ill.yaml:2: unknown name `$x`"),
     ],
 )
 def test_faults_of_worlds_are_told_by_the_suite_that_names_them(folder: Path, old: str, new: str, said: str) -> None:

@@ -50,21 +50,21 @@ DONE: JsonObject = {"state": "done", "ended_at": NOW - 1}
 LONG_DONE: JsonObject = {"state": "done", "ended_at": NOW - PATIENCE_S - 1}
 
 STEPS: dict[str, tuple[ObservedCase, CaseStep]] = {
-    "its task works": (seen(WORKING), CaseRest(40.0)),
-    "its task waits for its turn": (seen({"state": "waiting"}), CaseRest()),
+    "its task runs": (seen(WORKING), CaseRest(40.0)),
+    "its task waits": (seen({"state": "waiting"}), CaseRest()),
     "its time is up": (
         seen({"state": "running", "started_at": NOW - 61}),
-        CloseTask(CaseStopReason.LIMIT, "it was not done within 60 s"),
+        CloseTask(CaseStopReason.LIMIT, "it did not finish within 60 s"),
     ),
-    "nobody looked for long after its time was up": (
+    "the machine was suspended when its time was up": (
         seen({"state": "running", "started_at": NOW - 61 - PATIENCE_S}),
-        CloseTask(CaseStopReason.WORLD, "this machine stood still, 21 s beyond the 60 s of it"),
+        CloseTask(CaseStopReason.WORLD, "the machine was suspended: 21 s passed after the limit of 60 s"),
     ),
     "its budget is spent": (
         seen(STUCK, ready=blocked("BudgetSpent", NOW)),
         CloseTask(CaseStopReason.LIMIT, "it is so"),
     ),
-    "it asks for a person": (
+    "it waits for a person": (
         seen(STUCK, ready=blocked("AwaitingApproval", NOW)),
         CloseTask(CaseStopReason.LIMIT, "it is so"),
     ),
@@ -72,49 +72,49 @@ STEPS: dict[str, tuple[ObservedCase, CaseStep]] = {
         seen(STUCK, ready=blocked("NoModel", NOW)),
         CloseTask(CaseStopReason.WORLD, "NoModel: it is so"),
     ),
-    "its model answers with nothing": (
+    "its model returns an empty answer": (
         seen(STUCK, ready=blocked("NoModel", NOW), failures=frozenset({"Empty"})),
         CloseTask(CaseStopReason.LIMIT, "it is so"),
     ),
-    "its context cannot be made shorter": (
+    "its context is too long": (
         seen(STUCK, ready=blocked("NoModel", NOW), failures=frozenset({"ContextTooLong"})),
         CloseTask(CaseStopReason.LIMIT, "it is so"),
     ),
-    "one model answers with nothing and another has no key": (
+    "one model returns an empty answer and another has no key": (
         seen(STUCK, ready=blocked("NoModel", NOW), failures=frozenset({"Empty", "NoKey"})),
         CloseTask(CaseStopReason.WORLD, "NoModel: it is so"),
     ),
-    "a tool server is awaited": (seen(STUCK, ready=blocked("AwaitingServer", NOW - 5)), CaseRest(PATIENCE_S - 5)),
-    "a tool server was awaited": (
+    "it waits for a tool server": (seen(STUCK, ready=blocked("AwaitingServer", NOW - 5)), CaseRest(PATIENCE_S - 5)),
+    "it has waited too long for a tool server": (
         seen(STUCK, ready=blocked("AwaitingServer", NOW - PATIENCE_S)),
         CloseTask(CaseStopReason.WORLD, "AwaitingServer: it is so"),
     ),
-    "an agent stands still for a bug of ours": (
+    "an internal error stopped its agent": (
         seen(WORKING, bug="agent/a: KeyError: 'x'"),
-        CloseTask(CaseStopReason.WORLD, "a bug of planloop: agent/a: KeyError: 'x'"),
+        CloseTask(CaseStopReason.WORLD, "internal error of planloop: agent/a: KeyError: 'x'"),
     ),
-    "a lock is awaited": (seen(STUCK, ready=blocked("AwaitingLock", NOW - 50)), CaseRest(40.0)),
+    "it waits for a lock": (seen(STUCK, ready=blocked("AwaitingLock", NOW - 50)), CaseRest(40.0)),
     "it is being cancelled": (seen(STUCK, {"cut": "limit"}, blocked("BudgetSpent", NOW)), CaseRest()),
-    "its container does not come": (
+    "its container fails to start": (
         seen({"state": "waiting"}, ready=blocked("AwaitingContainers", NOW - PATIENCE_S), trouble="no engine"),
         CloseTask(CaseStopReason.WORLD, "no engine"),
     ),
-    "its container takes its time": (
+    "its container is still starting": (
         seen({"state": "waiting"}, ready=blocked("AwaitingContainers", NOW - PATIENCE_S)),
         CaseRest(),
     ),
-    "somebody is in its workspace yet": (seen(DONE), CaseRest(PATIENCE_S - 1)),
-    "nobody is any more": (seen(DONE, is_closed=True), GradeCase()),
-    "it failed and is judged all the same": (seen(DONE | {"state": "failed"}, is_closed=True), GradeCase()),
-    "the engine will not say": (seen(LONG_DONE, trouble="no engine"), GiveUpCase("no engine")),
-    "the engine takes its time": (seen(LONG_DONE), CaseRest(LEAVING_S - 1)),
-    "nobody ever leaves": (
+    "an agent still writes to its workspace": (seen(DONE), CaseRest(PATIENCE_S - 1)),
+    "no agent writes to its workspace any more": (seen(DONE, is_closed=True), GradeCase()),
+    "it failed and is graded": (seen(DONE | {"state": "failed"}, is_closed=True), GradeCase()),
+    "the engine does not respond": (seen(LONG_DONE, trouble="no engine"), GiveUpCase("no engine")),
+    "the engine responds, but a container still runs": (seen(LONG_DONE), CaseRest(LEAVING_S - 1)),
+    "an agent never stops writing to its workspace": (
         seen({"state": "done", "ended_at": NOW - PATIENCE_S - LEAVING_S}),
-        GiveUpCase("somebody is still at work in its workspace though it is over"),
+        GiveUpCase("the task has ended, but an agent or container still writes to its workspace"),
     ),
     "it is being graded": (seen(DONE, is_closed=True, is_graded_now=True), CaseRest()),
     "it has a verdict": (seen(DONE, {"state": "ended", "verdict": "pass"}, is_closed=True), CaseRest()),
-    "its task is gone": (seen(None), CaseRest()),
+    "its task was removed": (seen(None), CaseRest()),
     "its task went while it was graded": (seen(None, is_graded_now=True), StopGrading()),
 }
 

@@ -47,16 +47,16 @@ def test_a_last_line_of_zeros_is_torn_too() -> None:
 @pytest.mark.parametrize(
     ("lines", "place", "what"),
     [
-        ([*LINES[:3], *LINES[4:]], 4, "seq 5 stands after 3: 4 missing"),
-        ([*LINES[:3], *LINES[6:]], 4, "seq 7 stands after 3: 4 to 6 missing"),
-        ([*LINES[:3], *LINES[2:]], 4, "seq 3 stands after 3: events stand twice or out of order"),
-        (LINES[1:], 1, "seq 2 stands after 0: 1 missing"),
+        ([*LINES[:3], *LINES[4:]], 4, "seq 5 follows 3: 4 missing"),
+        ([*LINES[:3], *LINES[6:]], 4, "seq 7 follows 3: 4 to 6 missing"),
+        ([*LINES[:3], *LINES[2:]], 4, "seq 3 follows 3: events are duplicated or out of order"),
+        (LINES[1:], 1, "seq 2 follows 0: 1 missing"),
         ([*LINES[:2], b"{}\n", *LINES[2:]], 3, "seq is missing, not a whole number"),
-        ([*LINES[:2], b"\n", *LINES[2:]], 3, "this is not JSON"),
-        ([*LINES[:2], b"[]\n", *LINES[2:]], 3, "an event is an object"),
+        ([*LINES[:2], b"\n", *LINES[2:]], 3, "not JSON"),
+        ([*LINES[:2], b"[]\n", *LINES[2:]], 3, "an event must be an object"),
         ([*LINES[:2], LINES[2].replace(b'"type":"', b'"type":7,"x":"'), *LINES[3:]], 3, "type is 7, not a text"),
         ([*LINES[:2], LINES[2].replace(b'"seq":3', b'"seq":true'), *LINES[3:]], 3, "seq is true, not a whole number"),
-        ([*LINES[:2], b"\xff\xfe\n", *LINES[2:]], 3, "this is not JSON"),
+        ([*LINES[:2], b"\xff\xfe\n", *LINES[2:]], 3, "not JSON"),
     ],
 )
 def test_a_gap_or_a_broken_line_is_an_error_with_its_place(lines: list[bytes], place: int, what: str) -> None:

@@ -31,7 +31,7 @@ def test_a_container_that_ended_or_began_anew_while_it_was_worked_in_is_a_fault_
 
     said = infrastructure_failure(object_of("case/a"), object_of("task/a", state="succeeded"), [container])
 
-    assert said == ("container/c went away while it was worked in" if is_lost else "")
+    assert said == ("container/c stopped or was replaced while the task used it" if is_lost else "")
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def test_a_container_that_ended_or_began_anew_while_it_was_worked_in_is_a_fault_
     [
         ({"cut": CaseStopReason.WORLD, "why": "no model"}, {"state": "cancelled"}, "no model"),
         ({"cut": CaseStopReason.LIMIT, "why": "too late"}, {"state": "cancelled"}, ""),
-        ({}, {"state": "cancelled"}, "it was cancelled"),
+        ({}, {"state": "cancelled"}, "the task was cancelled"),
         (
             {},
             {"state": "failed", "conditions": {"Ready": {"reason": "NoSandbox", "message": "none"}}},
@@ -56,7 +56,7 @@ def test_what_a_task_came_to_is_of_the_world_or_of_who_did_it(case: JsonObject, 
     ("results", "verdict", "why"),
     [
         ("", CaseVerdict.INVALID, "no check was run"),
-        ("pass pass", CaseVerdict.PASS, "all of 2 checks hold"),
+        ("pass pass", CaseVerdict.PASS, "all 2 checks pass"),
         ("pass error", CaseVerdict.ERROR, "1: error"),
         ("pass invalid", CaseVerdict.INVALID, "1: invalid"),
         ("invalid error", CaseVerdict.ERROR, "1: error"),

@@ -137,11 +137,11 @@ def test_every_category_of_single_turns_becomes_a_suite_and_the_rest_is_told() -
     }
     assert imported.notes == (
         "live_simple_4-0-0 is not imported: it has no key",
-        "live_simple_1-0-0 is not imported: `bfcl.kite_fly` does not take what its key asks for:"
+        "live_simple_1-0-0 is not imported: `bfcl.kite_fly` does not accept the arguments in its key:"
         ' height: must be a number, not "high"',
         "live_simple_2-0-0 is not imported: its key names the argument `length`, which `bfcl.kite_fly` does not have",
-        "live_simple_3-0-0 is not imported: it lists no alternative for one of its arguments",
-        "multi_turn_base is not imported: it takes several turns, or tools of its own",
+        "live_simple_3-0-0 is not imported: its key has an argument without alternatives",
+        "multi_turn_base is not imported: it needs several turns, or special tools",
         "multiple is not imported: possible_answer/ has no key for it",
     )
 

@@ -93,16 +93,16 @@ cases:
       mutants: {mute: {base: plain, kills: [said], %s}}
 """
 WRONG = {
-    "calls: 5": "a call is one tool with its arguments",
-    "calls: [{a: {}, b: {}}]": "a call is one tool with its arguments",
-    "calls: [{a: 5}]": "a call is one tool with its arguments",
+    "calls: 5": "a call must be a map of one tool",
+    "calls: [{a: {}, b: {}}]": "a call must be a map of one tool",
+    "calls: [{a: 5}]": "a call must be a map of one tool",
     "script: [{zap: 1}]": "zap",
     "script: [{done: a, fail: b}]": "a step has one verb",
     "replace: 5": "`replace` must be a map",
-    "replace: {a.py: 5}": "what is replaced in `a.py` is a list of pairs",
-    "replace: {a.py: [[true, x]]}": "what is replaced in `a.py` is a list of pairs of texts",
-    'replace: {a.py: [["", x]]}': "what is replaced in `a.py` is a list of pairs of texts",
-    "replace: {a.py: [[a]]}": "what is replaced in `a.py` is a list of pairs",
+    "replace: {a.py: 5}": "the replacements in `a.py` must be a list of pairs",
+    "replace: {a.py: [[true, x]]}": "the replacements in `a.py` must be a list of pairs of texts",
+    'replace: {a.py: [["", x]]}': "the replacements in `a.py` must be a list of pairs of texts",
+    "replace: {a.py: [[a]]}": "the replacements in `a.py` must be a list of pairs",
 }
 
 

@@ -126,20 +126,14 @@ def test_a_run_with_errors_says_on_top_that_it_is_incomplete() -> None:
 
     for text in (write_markdown(report), Page(write_html(report)).text):
         before = text.index("incomplete: 1 error, 1 missing")
-        touched = text.index("a person had a hand in 1 entry")
-        assert (
-            before
-            < touched
-            < text.index("It is not known what doing nothing scores: add --model nop; the oracle was not")
-        )
+        touched = text.index("a person intervened in 1 entry")
+        assert before < touched < text.index("Nop was not run: add --model nop; the oracle was not")
         assert "50.0 to 100.0 %" in text
     assert not json_of(report)["complete"]
     assert "Read this first" not in write_markdown(reporting_report.combine_summaries([FIRST]))
 
 
-@pytest.mark.parametrize(
-    ("validated", "text"), [(None, "not validated: plan bench validate"), (False, "not for the record"), (True, None)]
-)
+@pytest.mark.parametrize(("validated", "text"), [(None, "not validated"), (False, "invalid suite"), (True, None)])
 def test_a_suite_that_nobody_has_found_valid_is_said_to_be_so_on_top(validated: bool | None, text: str | None) -> None:
     report = reporting_report.combine_summaries([summarised([Outcome("a", "m/x")], Told(validated=validated))])
 
@@ -175,7 +169,7 @@ def test_each_model_is_held_against_what_its_own_run_scores() -> None:
     )
     for text in (write_markdown(report), Page(write_html(report)).text):
         for run, passes in (("ed", "66.7 % (2 of 3)"), ("one", "100.0 % (6 of 6)")):
-            what = "it is not known what doing nothing scores: add --model nop"
+            what = "nop was not run: add --model nop"
             assert f"In {run}: {what}; the oracle passes {passes}." in text
     for line in ("oracle (ed) 66.7 %", "oracle (one) 100.0 %"):
         assert line in write_html(report)

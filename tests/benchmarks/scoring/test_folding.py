@@ -237,10 +237,10 @@ def test_a_run_without_events_has_a_summary() -> None:
     [
         (
             BenchEvent(3, 0.0, "case/end", "s", "a", "m", 1, 1, "k", {"verdict": "great"}),
-            "seq 3: case/end cannot be read",
+            "seq 3: invalid case/end",
         ),
-        (BenchEvent(4, 0.0, "case/end", "s", "a", None, 1, 1, "k", {"verdict": "pass"}), "seq 4.*it names no entry"),
-        (BenchEvent(5, 0.0, "run/open", "s", None, None, None, None, None, {}), "seq 5: run/open"),
+        (BenchEvent(4, 0.0, "case/end", "s", "a", None, 1, 1, "k", {"verdict": "pass"}), "seq 4.*names no entry"),
+        (BenchEvent(5, 0.0, "run/open", "s", None, None, None, None, None, {}), "seq 5: invalid run/open"),
     ],
 )
 def test_events_that_no_run_writes_are_told_with_their_place(event: BenchEvent, what: str) -> None:

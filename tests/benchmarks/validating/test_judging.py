@@ -21,7 +21,7 @@ def judged(suite: Suite, *but: But) -> CaseJudgement:
 def test_a_sound_case_has_no_fault() -> None:
     found = judged(suite_of(one=SOUND))
 
-    assert found.is_valid and found.faults == ()
+    assert found.is_valid and found.problems == ()
     assert [proof.name for proof in found.proofs if proof.verdict is CaseVerdict.PASS] == [
         "oracle:plain",
         "oracle:long",
@@ -36,18 +36,20 @@ def test_a_sound_case_has_no_fault() -> None:
         (("mutant:other-word", CaseVerdict.PASS, ()), "P0502", "the mutant `other-word` passes"),
         (("mutant:other-word", CaseVerdict.FAIL, ("there",)), "P0503", "not killed by `right`, but by `there`"),
         (("cheat:printed-pass", CaseVerdict.PASS, ()), "P0504", "the cheat `printed-pass` passes"),
-        (("nop", CaseVerdict.PASS, ()), "P0505", "is passed by doing nothing"),
-        (("mutant:other-word", CaseVerdict.FAIL, ("there",)), "P0506", "no mutant is killed by the check `right`"),
+        (("nop", CaseVerdict.PASS, ()), "P0505", "an agent that does nothing passes"),
+        (("mutant:other-word", CaseVerdict.FAIL, ("there",)), "P0506", "the check `right` kills no mutant"),
         (("oracle:long", CaseVerdict.ERROR, ()), "P0509", "`oracle:long` was not decided: because"),
         (("nop", CaseVerdict.INVALID, ()), "P0509", "`nop` was not decided: because"),
-        (("mutant:other-file", None, ()), "P0509", "`mutant:other-file` was not decided: it did not come to an end"),
+        (("mutant:other-file", None, ()), "P0509", "`mutant:other-file` was not decided: it did not finish"),
     ],
 )
 def test_a_proof_that_does_not_do_as_it_must_is_a_fault(but: But, code: str, words: str) -> None:
     found = judged(suite_of(one=SOUND), but)
 
     assert not found.is_valid
-    assert any(fault.code == code and words in fault.summary and fault.hint for fault in found.faults), found.faults
+    assert any(problem.code == code and words in problem.summary and problem.hint for problem in found.problems), (
+        found.problems
+    )
 
 
 def test_a_case_with_few_oracles_is_valid_and_warned_of_and_one_without_is_not() -> None:
@@ -55,8 +57,8 @@ def test_a_case_with_few_oracles_is_valid_and_warned_of_and_one_without_is_not()
     few = judged(suite_of(one=SOUND | {"proof": one}))
     none = judged(suite_of(one=SOUND | {"proof": one | {"oracles": {}}}))
 
-    assert few.is_valid and [(fault.code, fault.severity) for fault in few.faults] == [("P0507", "warning")]
-    assert not none.is_valid and [fault.code for fault in none.faults] == ["P0508"]
+    assert few.is_valid and [(problem.code, problem.severity) for problem in few.problems] == [("P0507", "warning")]
+    assert not none.is_valid and [problem.code for problem in none.problems] == ["P0508"]
 
 
 def test_a_check_that_only_a_mutant_named_for_another_fails_is_not_dead() -> None:
@@ -69,13 +71,13 @@ def test_a_check_that_only_a_mutant_named_for_another_fails_is_not_dead() -> Non
     assert found.is_valid
 
 
-def test_faults_are_placed_where_the_suite_wrote_what_they_are_about() -> None:
+def test_problems_have_the_location_of_what_they_are_about() -> None:
     text = (
         "suite: s\ncases:\n  one:\n    checks:\n      there: {}\n    proof:\n      mutants:\n        other-word: {}\n"
     )
-    faults = judged(suite_of(one=SOUND), ("mutant:other-word", CaseVerdict.PASS, ())).faults
+    problems = judged(suite_of(one=SOUND), ("mutant:other-word", CaseVerdict.PASS, ())).problems
 
-    placed = place_in_text(faults, text, "suite.yaml")
+    placed = place_in_text(problems, text, "suite.yaml")
 
-    lines = {fault.code: fault.span.line for fault in placed if fault.span is not None}
+    lines = {problem.code: problem.span.line for problem in placed if problem.span is not None}
     assert lines == {"P0502": 8, "P0506": 4}

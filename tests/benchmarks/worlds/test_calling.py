@@ -54,14 +54,14 @@ def test_filters_that_nobody_gave_do_not_filter_and_the_order_is_that_of_the_fil
 @pytest.mark.parametrize(
     ("tool", "arguments", "error", "text"),
     [
-        ("calendar.move", {}, "UnknownTool", "There is no tool calendar.move."),
+        ("calendar.move", {}, "UnknownTool", "Unknown tool calendar.move."),
         ("calendar.update", {}, "BadArguments", "id: is required"),
         ("calendar.update", {"id": 12}, "BadArguments", "id: must be a string, not 12"),
         (
             "calendar.update",
             {"id": "evt-12", "when": START},
             "BadArguments",
-            "when: is no argument; there are id, title, start, end, room",
+            "when: unknown argument; known are id, title, start, end, room",
         ),
         (
             "calendar.update",
@@ -226,10 +226,14 @@ def test_whatever_fits_its_schema_a_tool_answers_or_says_why_not(tool: str, give
     ("tool", "arguments", "text"),
     [
         ("t.at", {"x": "0001-01-01T00:00:00+14:00"}, "x: must be a time such as 2030-01-02T15:00:00Z, not"),
-        ("t.at", {"x": "9999-12-31T00:00:00Z", "y": "2029-01-01"}, "That is no time that a calendar has."),
-        ("t.sum", {"x": 1e308, "y": 10}, "That number is too large."),
-        ("t.sum", {"x": 0.5, "y": 10**400}, "That number is too large."),
-        ("t.sum", {"x": 1e200, "y": 10**200}, "That number is too large."),
+        (
+            "t.at",
+            {"x": "9999-12-31T00:00:00Z", "y": "2029-01-01"},
+            "Not a valid time, or outside of the years 1 to 9999.",
+        ),
+        ("t.sum", {"x": 1e308, "y": 10}, "The number is too large."),
+        ("t.sum", {"x": 0.5, "y": 10**400}, "The number is too large."),
+        ("t.sum", {"x": 1e200, "y": 10**200}, "The number is too large."),
     ],
 )
 def test_what_no_number_or_calendar_can_hold_is_refused_in_words(tool: str, arguments: JsonObject, text: str) -> None:

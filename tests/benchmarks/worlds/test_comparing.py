@@ -57,11 +57,11 @@ def test_what_means_the_same_is_the_same(found: Calls, wanted: Calls, ignore: tu
 @pytest.mark.parametrize(
     ("found", "wanted", "said"),
     [
-        ([add("a"), add("a")], [add("a")], "todos: a new row is too much"),
-        ([], [add("a")], 'todos: a new row is missing: {"title":"a"'),
+        ([add("a"), add("a")], [add("a")], "todos: unexpected new row"),
+        ([], [add("a")], 'todos: missing new row: {"title":"a"'),
         ([("todo.finish", {"id": "todo-70"})], [], "todos/todo-70: done is true, not false"),
-        ([("calendar.delete", {"id": "evt-12"})], [], "events/evt-12 is gone"),
-        ([], [("calendar.delete", {"id": "evt-12"})], "events/evt-12 is there"),
+        ([("calendar.delete", {"id": "evt-12"})], [], "events/evt-12 is missing"),
+        ([], [("calendar.delete", {"id": "evt-12"})], "events/evt-12 is unexpected"),
     ],
 )
 def test_what_differs_is_said(found: Calls, wanted: Calls, said: str) -> None:
@@ -123,7 +123,7 @@ DROP: tuple[str, JsonObject] = ("file.drop", {"id": "file-1"})
 def test_an_id_that_a_call_has_named_counts_also_when_it_ends_in_a_number(name: str) -> None:
     wanted = replay_calls(FILES, [put("reports-2030")])
     told = world_differences(FILES, replay_calls(FILES, [put(name)]), wanted)
-    assert sorted(told) == sorted([f"files/{name} is there", "files/reports-2030 is gone"])
+    assert sorted(told) == sorted([f"files/{name} is unexpected", "files/reports-2030 is missing"])
     assert world_differences(FILES, wanted, wanted) == []
 
 
@@ -135,5 +135,5 @@ def test_a_named_id_is_no_given_one_that_looks_like_it() -> None:
         )
         == []
     )
-    assert world_differences(FILES, named, given) == ["files/file-2 is there"]
-    assert world_differences(FILES, given, named) == ["files/file-2 is gone"]
+    assert world_differences(FILES, named, given) == ["files/file-2 is unexpected"]
+    assert world_differences(FILES, given, named) == ["files/file-2 is missing"]

@@ -13,30 +13,30 @@ HEAD = "world: w\ntables: {notes: {note-1: {text: hello}}}\ntools:\n"
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("tools: {}\n", "1 P0210 a world has no name | begin with `world: NAME`, or `pool: NAME` for decoys"),
-        ("world: w\npool: p\n", "2 P0211 a world is no pool of decoys | keep one of `world` and `pool`"),
+        ("tools: {}\n", "1 P0210 the world has no name | start with `world: NAME`, or `pool: NAME` for decoys"),
+        ("world: w\npool: p\n", "2 P0211 a file cannot be both a world and a pool | keep one of `world` and `pool`"),
         ("world: w\ntabels: {}\n", "2 P0201 a world has no field `tabels` | did you mean `tables`?"),
-        ("world: w\ntables: {a: {a-1: 3}}\n", "2 P0202 the row `a-1` is a map of fields | write `{field: value}`"),
-        ("world: w\ntables: {a: {a-1: {id: a-1}}}\n", "2 P0209 the row `a-1` has its id twice | leave `id` out"),
+        ("world: w\ntables: {a: {a-1: 3}}\n", "2 P0202 the row `a-1` must be a map of fields | write `{field: value}`"),
+        ("world: w\ntables: {a: {a-1: {id: a-1}}}\n", "2 P0209 the row `a-1` contains its id | delete `id`"),
         (
             f"{HEAD}  add: {{}}\n",
-            "4 P0223 `add` is no name of a tool | write it as `server.tool`, such as `calendar.update`",
+            "4 P0223 invalid tool name `add` | write it as `server.tool`, such as `calendar.update`",
         ),
         (
             f"{HEAD}  notes.add: {{parameters: {{properties: {{n: {{type: int}}}}}}}}\n",
-            "4 P0223 `type` is one of object, array, string, boolean, integer, number, null, or a list of these, not",
+            "4 P0223 `type` must be one of object, array, string, boolean, integer, number, null, or a list of these, not",
         ),
         (
             f"{HEAD}  notes.add: {{parameters: {{properties: {{text: {{}}}}, required: [txt]}}}}\n",
-            "4 P0223 `txt` is required, and is none of the `properties` | did you mean `text`?",
+            "4 P0223 `txt` is required, but not in `properties` | did you mean `text`?",
         ),
         (
             f"{HEAD}  notes.add:\n    does:\n      - get: {{in: note, id: x}}\n",
-            "6 P0213 there is no table `note` | did you mean `notes`?",
+            "6 P0213 unknown table `note` | did you mean `notes`?",
         ),
         (
             f"{HEAD}  notes.add:\n    does:\n      - get: {{in: notes, id: $id}}\n",
-            "6 P0213 nothing is called `$id` here | name an argument, a value of the world or an earlier `as`",
+            "6 P0213 unknown name `$id` | use an argument, a value of the world or an earlier `as`",
         ),
         (
             f"{HEAD}  notes.add:\n    does:\n      - get: {{in: notes}}\n",
@@ -44,24 +44,24 @@ HEAD = "world: w\ntables: {notes: {note-1: {text: hello}}}\ntools:\n"
         ),
         (
             f"{HEAD}  notes.add:\n    does:\n      - {{let: {{a: 1}}, find: {{in: notes, as: b}}}}\n",
-            "6 P0211 a step has one verb, this has `find` and `let` | one of get, find, insert",
+            "6 P0211 a step must have one verb, this has `find` and `let` | use one of get, find, insert",
         ),
         (
             f"{HEAD}  notes.add:\n    does:\n      - when: {{$x: 1}}\n",
-            "6 P0210 a step has one verb, this has none | one of get, find, insert",
+            "6 P0210 a step must have one verb, this has none | use one of get, find, insert",
         ),
         (
             f"{HEAD}  notes.add:\n    does:\n      - let: {{a: {{sum: [1, 2]}}}}\n",
-            "6 P0202 `sum` takes a map of of, field | as in",
+            "6 P0202 `sum` must be a map with of, field | write",
         ),
-        (f"{HEAD}  notes.get: {{returns: $note}}\n", "4 P0213 nothing is called `$note` here | name an argument"),
+        (f"{HEAD}  notes.get: {{returns: $note}}\n", "4 P0213 unknown name `$note` | use an argument"),
         (
             f"{HEAD}  notes.get: {{}}\noverlays: {{mine: {{note: {{}}}}}}\n",
-            "5 P0213 there is no table `note` | did you mean `notes`?",
+            "5 P0213 unknown table `note` | did you mean `notes`?",
         ),
     ],
 )
-def test_a_fault_is_told_with_its_place_and_its_cure(text: str, said: str) -> None:
+def test_a_problem_is_reported_with_its_location_and_a_hint(text: str, said: str) -> None:
     found = told(text)
     assert len(found) == 1, found
     assert found[0].startswith(said)

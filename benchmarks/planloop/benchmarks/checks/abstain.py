@@ -1,4 +1,4 @@
-"""The `abstain` check: no tool was called or written out as text, and the agent said why."""
+"""The `abstain` check: the agent made no tool call, wrote none as text, and said why."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MARKS: Final = re.compile(
     | \[TOOL_CALLS\] | <\|python_tag\|> | ^\s*functools\[""",
     re.IGNORECASE | re.MULTILINE | re.VERBOSE,
 )
-"""What providers' templates put before a call."""
+"""Markers that the templates of providers put before a call."""
 
 _NAMED: Final = re.compile(
     r"""["'](?:name|tool|tool_name|function|function_name|action)["']\s*:\s*["']([^"'\s]+)["']"""
@@ -31,11 +31,11 @@ _GIVEN: Final = re.compile(
     r"""["'](?:arguments|args|parameters|params|input|tool_input|action_input)["']\s*:\s*["'{\[]"""
 )
 _KEYWORD: Final = re.compile(r"(?<![\w.])[A-Za-z_][\w.\-]*\(\s*[A-Za-z_]\w*\s*=\s*[\w\"'\[{(+-]")
-"""`name(key=value`, as Python writes it; `f(x) = y` is none, nor is `f(x == y)`."""
+"""`name(key=value`, a call in Python syntax. `f(x) = y` and `f(x == y)` are not calls."""
 
 
 def has_written_call(text: str, offered: Iterable[str]) -> bool:
-    """Whether `text` has a call in it, of one of the tools `offered` or in a form that nothing but a call has."""
+    """Whether `text` contains a call: of one of the tools `offered`, or in a form that only calls have."""
     if _MARKS.search(text) or _KEYWORD.search(text) or (_NAMED.search(text) and _GIVEN.search(text)):
         return True
     return any(_calls(text, name) for name in offered)
@@ -54,8 +54,8 @@ def _calls(text: str, tool: str) -> bool:
     )
 
 
-# A malformed or invented call is a call, and so is one that is written into the text. An agent that says nothing has
-# not abstained but done nothing.
+# A malformed call, a call of an invented tool and a call written as text are all calls. An agent that says nothing has
+# not abstained: it did nothing.
 
 
 def judge_abstain(arguments: JsonObject, evidence: Evidence) -> CheckFinding:
@@ -64,10 +64,10 @@ def judge_abstain(arguments: JsonObject, evidence: Evidence) -> CheckFinding:
         rules, wanted = parse_abstain(arguments)
     except BadCheck as error:
         return CheckFinding("error", str(error), probes=0)
-    faults = [*_called(rules, evidence), *_said(wanted, evidence)]
+    problems = [*_calls_made(rules, evidence), *_answer_problems(wanted, evidence)]
     return CheckFinding(
-        "fail" if faults else "pass",
-        "; ".join(faults) or "no tool was called, and it was said why",
+        "fail" if problems else "pass",
+        "; ".join(problems) or "no tool was called, and the answer says why",
         probes=2,
         figures=call_figures(rules, evidence, classify_calls(rules, evidence)),
     )
@@ -82,17 +82,17 @@ def parse_abstain(arguments: Json) -> tuple[CallRules, Json]:
     return CallRules((), "any", (), parse_shapes(given.get("free", []), "free"), "deny"), wanted
 
 
-def _called(rules: CallRules, seen: Evidence) -> Iterator[str]:
+def _calls_made(rules: CallRules, seen: Evidence) -> Iterator[str]:
     for call in seen.calls:
         is_none = not call.fault and is_builtin_tool(call, seen)
         if not is_none and not any(shape.covers(call, seen) for shape in rules.free):
-            yield f"`{call.tool}` was called" + (", though in a way that nobody can read" if call.fault else "")
+            yield f"`{call.tool}` was called" + (" (malformed)" if call.fault else "")
     if has_written_call(seen.said, seen.offered):
-        yield "a call was written into the answer"
+        yield "the answer contains a call as text"
 
 
-def _said(wanted: Json, seen: Evidence) -> Iterator[str]:
+def _answer_problems(wanted: Json, seen: Evidence) -> Iterator[str]:
     if not seen.said.strip():
-        yield "nothing was said"
+        yield "the answer is empty"
     elif wanted is not None and (why := find_mismatch(wanted, seen.said)):
-        yield f"what was said {why}"
+        yield f"the answer {why}"

@@ -1,6 +1,6 @@
-"""Parse a `calls` check, and assign calls to its needs.
+"""Parse a `calls` check, and assign calls to the needed calls that it lists.
 
-A suite's reader reports a `BadCheck` before anything runs; the judge returns it as an `error`.
+The parser of a suite reports a `BadCheck` before anything runs; the check itself returns it as an `error`.
 `planloop.benchmarks.checks.calls` compares the calls of an attempt with these rules.
 """
 
@@ -21,7 +21,7 @@ from planloop.schemas.spec.suite import EXTRAS, ORDERS
 def argument_problems(
     given: Mapping[str, Json], wanted: Mapping[str, Json], *, is_exact: bool = False
 ) -> dict[str, str]:
-    """Problems by argument: each wanted one must be present and match; `is_exact` applies to nested values too."""
+    """Problems by argument: each wanted argument must be present and match. `is_exact` applies to nested values too."""
     words = {
         name: _missing_problem(matcher, given[name], is_exact=is_exact) if name in given else "is missing"
         for name, matcher in wanted.items()
@@ -34,27 +34,28 @@ def _missing_problem(matcher: Json, value: Json, *, is_exact: bool) -> str:
     return matchers.find_mismatch({kind: {"": matcher}}, {"": value}).removeprefix("/").strip()
 
 
-# Needs and calls are indexes into their lists. The assignment finds a way to serve the needs if there is one, so the
-# order in which two needs of one tool were served makes no difference.
+# Needs and calls are indexes into their lists. If there is a way to serve all needs, the assignment finds it, so the
+# order in which two needs of one tool were served does not matter.
 
 Fits: TypeAlias = Sequence[Sequence[int]]
-"""For each need the calls that would serve it, first ones first."""
+"""For each need, the calls that can serve it, in order."""
 
 
 class TooManyWays(Exception):
-    """There are more ways to serve the needs than the search limit."""
+    """The number of ways to serve the needs exceeds the search limit."""
 
 
 def assign_calls(fits: Fits) -> list[int | None]:
-    """The call that serves each need, None for none: as many as can be, each call for one need only."""
+    """Return the call that serves each need, None if none does. Serves as many needs as possible, each by one call."""
     serving = {need: call for call, need in match_pairs(fits).items()}
     return [serving.get(need) for need in range(len(fits))]
 
 
 def assign_in_order(fits: Fits, after: Sequence[frozenset[int]]) -> list[int] | None:
-    """The call that serves each need, all of `after` served by earlier calls; None where that cannot be.
+    """Return the call that serves each need, so that the needs in `after` are served by earlier calls; None if
+    impossible.
 
-    `after` has no circles. Raises TooManyWays.
+    `after` has no cycles. Raises TooManyWays.
     """
     fits = _in_time(fits, after)
     chosen: dict[int, int] = {}
@@ -82,7 +83,8 @@ def assign_in_order(fits: Fits, after: Sequence[frozenset[int]]) -> list[int] | 
 
 
 def _in_time(fits: Fits, after: Sequence[frozenset[int]]) -> Fits:
-    """The calls that are neither before the first that a need can follow, nor after the last that may follow it."""
+    """Drop calls that come too early or too late: before the first call a need can follow, or after the last that
+    can follow it."""
     out = [list(calls) for calls in fits]
     rows = _sorted(after)
     for need in rows:
@@ -96,7 +98,7 @@ def _in_time(fits: Fits, after: Sequence[frozenset[int]]) -> Fits:
 
 
 def _sorted(after: Sequence[frozenset[int]]) -> list[int]:
-    """All needs, each after those that it follows."""
+    """All needs in topological order: each after the needs that it follows."""
     out: list[int] = []
     while ready := [need for need in range(len(after)) if need not in out and after[need] <= set(out)]:
         out += ready
@@ -104,7 +106,7 @@ def _sorted(after: Sequence[frozenset[int]]) -> list[int]:
 
 
 def _open(fits: Fits, after: Sequence[frozenset[int]], chosen: dict[int, int]) -> Fits:
-    """The calls that are still left for each need, once those in `chosen` are given away."""
+    """The calls left for each need once the calls in `chosen` are assigned."""
     taken = set(chosen.values())
     return [
         [chosen[need]]
@@ -119,7 +121,7 @@ def _open(fits: Fits, after: Sequence[frozenset[int]], chosen: dict[int, int]) -
 
 
 def chain_order(count: int) -> list[frozenset[int]]:
-    """The order in which each need comes after the one before it."""
+    """The order in which each need follows the previous one."""
     return [frozenset({need - 1} if need else ()) for need in range(count)]
 
 
@@ -128,11 +130,11 @@ Extra: TypeAlias = Literal["allow", "soft", "deny"]
 
 
 READS: Final = "reads"
-"""In the place of a tool's name: all tools of the world that change nothing."""
+"""Stands for a tool's name: all read-only tools of the world."""
 
 
 class BadCheck(ValueError):
-    """The check is invalid; its text says why. `hint` is the fix, `at` the place within the check."""
+    """The check is invalid; the message says why. `hint` is the fix, `at` the location within the check."""
 
     def __init__(self, words: str, hint: str, at: tuple[str, ...] = ()) -> None:
         super().__init__(words)
@@ -142,10 +144,10 @@ class BadCheck(ValueError):
 
 @frozen
 class NeededCall:
-    """One call that must be made: of one of `tools`, with `args`, after the needs at `after` (their places).
+    """One call that must be made: of one of `tools`, with `args`, after the needs with the indexes in `after`.
 
-    `args` must all be there and match. `may` can be left out, and must match where they are not. With `is_exact` no
-    others may be there. With `is_tried` a call that failed will do.
+    All `args` must be present and match. Arguments in `may` are optional and must match if present. With `is_exact`, no
+    other arguments are allowed. With `is_tried`, a failed call is enough.
     """
 
     id: str
@@ -163,9 +165,9 @@ class NeededCall:
 
 @frozen
 class CallShape:
-    """Calls by the name of their tool (stars match anything), their arguments, or by being a decoy.
+    """A set of calls, by tool name (stars match anything), by arguments, or by being calls of decoys.
 
-    `reads`: calls of the world's own tools that change nothing in it.
+    `reads`: calls of the world's own read-only tools.
     """
 
     shown: str
@@ -175,7 +177,7 @@ class CallShape:
     reads: bool = False
 
     def covers(self, call: EmittedCall, seen: Evidence) -> bool:
-        """Whether `call` is one of these; an unreadable call is not."""
+        """Whether `call` is in the set; a malformed call never is."""
         if call.fault or not patterns.star_regex(self.tool).fullmatch(call.tool):
             return False
         if self.reads and not _is_read(call.tool, seen):
@@ -187,7 +189,10 @@ class CallShape:
 
 
 def _is_read(tool: str, seen: Evidence) -> bool:
-    """Whether the tool was offered as one of the world's own and changes nothing: a decoy never changes anything."""
+    """Whether the tool is a read-only tool of the world that was offered.
+
+    Decoys do not count, though they change nothing.
+    """
     if tool in seen.decoys or tool not in seen.offered:
         return False
     known = None if seen.world is None else seen.world.tools.get(tool)
@@ -196,7 +201,7 @@ def _is_read(tool: str, seen: Evidence) -> bool:
 
 @frozen
 class CallRules:
-    """A `calls` check. `free` calls may be made at any time and are neither right nor wrong: looking things up."""
+    """A `calls` check. `free` calls, such as lookups, may be made at any time and are neither right nor wrong."""
 
     needs: tuple[NeededCall, ...]
     order: Order
@@ -206,7 +211,7 @@ class CallRules:
 
     @property
     def probes(self) -> int:
-        """How many things the check looks at; a check that asks for nothing has none."""
+        """How many things the check looks at; 0 for a check without requirements."""
         return len(self.needs) + len(self.forbid) + (self.extra == "deny")
 
 
@@ -214,12 +219,12 @@ MEMBERS: Final = ("need", "order", "forbid", "free", "extra")
 
 
 def parse_call_rules(arguments: Json) -> CallRules:
-    """The check as rules. Raises BadCheck."""
+    """Parse the check. Raises BadCheck."""
     given = require_members(arguments, MEMBERS, "`calls`")
     needs = _needs(as_list(given.get("need", []), ("need",)))
     order = _one_of(given.get("order", "partial"), ORDERS, "order")
     if order != "partial" and any(need.after for need in needs):
-        raise BadCheck(f"`after` says nothing where `order` is `{order}`", "leave `order` out", ("order",))
+        raise BadCheck(f"`after` has no effect if `order` is `{order}`", "delete `order`", ("order",))
     return CallRules(
         needs,
         cast("Order", order),
@@ -230,19 +235,21 @@ def parse_call_rules(arguments: Json) -> CallRules:
 
 
 def parse_shapes(value: Json, name: str) -> tuple[CallShape, ...]:
-    """The calls that a list of names, patterns and maps describes. Raises BadCheck."""
+    """Parse a list of names, patterns and maps to sets of calls. Raises BadCheck."""
     return tuple(_shape(one, (name, str(place))) for place, one in enumerate(as_list(value, (name,))))
 
 
 def _shape(value: Json, at: tuple[str, ...]) -> CallShape:
     if isinstance(value, str) and value:
         return CallShape(value, reads=True) if value == READS else CallShape(value, value)
-    given = require_members(value, ("tool", "args", "decoys"), f"what `{at[0]}` lists", at)
+    given = require_members(value, ("tool", "args", "decoys"), f"an item of `{at[0]}`", at)
     tool, decoys = given.get("tool", "*"), given.get("decoys", "")
     if not given or not isinstance(tool, str):
-        raise BadCheck(f"`{at[0]}` lists no tool here", "write `mail.*`, `{tool: mail.send}` or `{decoys: true}`", at)
+        raise BadCheck(
+            f"an item of `{at[0]}` names no tool", "write `mail.*`, `{tool: mail.send}` or `{decoys: true}`", at
+        )
     if decoys not in ("", True, "near", "far"):
-        raise BadCheck("`decoys` cannot be that", "write true, near or far", (*at, "decoys"))
+        raise BadCheck(f"invalid `decoys`: {decoys}", "write true, near or far", (*at, "decoys"))
     args = _args(given["args"], (*at, "args"))[0] if "args" in given else None
     shown = tool if not decoys else "decoys" if decoys is True else f"{decoys} decoys"
     return CallShape(shown, tool, args, "all" if decoys is True else decoys)
@@ -250,14 +257,15 @@ def _shape(value: Json, at: tuple[str, ...]) -> CallShape:
 
 def _needs(values: Sequence[Json]) -> tuple[NeededCall, ...]:
     if len(values) > limits.NEEDED_CALLS_MAX:
-        raise BadCheck("more calls are needed than anybody matches", f"at most {limits.NEEDED_CALLS_MAX}", ("need",))
+        words = f"{len(values)} needed calls: at most {limits.NEEDED_CALLS_MAX} are allowed"
+        raise BadCheck(words, "delete some, or split the case", ("need",))
     known = ("id", "tool", "args", "may", "after", "tried")
     maps = [require_members(one, known, "a needed call", ("need", str(place))) for place, one in enumerate(values)]
     names = [str(one.get("id", f"need-{place}")) for place, one in enumerate(maps, 1)]
     if twice := [place for place, name in enumerate(names) if name in names[:place]]:
         raise BadCheck(f"two needed calls have the id `{names[twice[0]]}`", "rename one", ("need", str(twice[0]), "id"))
     needs = tuple(_need(place, one, names) for place, one in enumerate(maps))
-    _without_circles(needs)
+    _require_acyclic(needs)
     return needs
 
 
@@ -265,21 +273,21 @@ def _need(place: int, one: JsonObject, names: Sequence[str]) -> NeededCall:
     at, name = ("need", str(place)), names[place]
     tools = tuple(as_list(one.get("tool", []), (*at, "tool")))
     if not tools or not all(isinstance(tool, str) and tool for tool in tools):
-        raise BadCheck(f"the needed call `{name}` lacks its `tool`", "write `tool: mail.send`", at)
+        raise BadCheck(f"the needed call `{name}` has no `tool`", "write `tool: mail.send`", at)
     args, is_exact = _args(one.get("args", {}), (*at, "args"))
     after = as_list(one.get("after", []), (*at, "after"))
     if unknown := [other for other in after if other not in names]:
-        hint = f"there are {', '.join(names)}"
-        raise BadCheck(f"`{unknown[0]}` is no id of a needed call", hint, (*at, "after"))
+        hint = f"use one of {', '.join(names)}"
+        raise BadCheck(f"no needed call has the id `{unknown[0]}`", hint, (*at, "after"))
     may = _usable(require_members(one.get("may", {}), None, "`may`", (*at, "may")), (*at, "may"))
     tried = one.get("tried", False)
     if not isinstance(tried, bool):
-        raise BadCheck("`tried` cannot be that", "write true or false", (*at, "tried"))
+        raise BadCheck(f"invalid `tried`: {tried}", "write true or false", (*at, "tried"))
     return NeededCall(name, tools, args, may, is_exact, frozenset(map(names.index, after)), tried)
 
 
 def _args(value: Json, at: tuple[str, ...]) -> tuple[JsonObject, bool]:
-    """The matchers by argument, and whether no others may be there. A plain map is a subset."""
+    """The matchers by argument, and whether other arguments are forbidden. A plain map is a subset."""
     given = require_members(value, None, "`args`", at)
     if len(given) == 1 and (kind := next(iter(given))) in ("subset", "exact") and isinstance(given[kind], dict):
         return _usable(given[kind], (*at, kind)), kind == "exact"
@@ -293,39 +301,39 @@ def _usable(args: JsonObject, at: tuple[str, ...]) -> JsonObject:
 
 
 def require_usable(matcher: Json, at: tuple[str, ...]) -> None:
-    """Raises BadCheck for a matcher that cannot be asked."""
-    for fault in matchers.pattern_problems(matcher, at):
-        raise BadCheck(fault.summary, fault.hint, fault.at)
+    """Raise BadCheck if the matcher is invalid."""
+    for problem in matchers.pattern_problems(matcher, at):
+        raise BadCheck(problem.summary, problem.hint, problem.at)
 
 
-def _without_circles(needs: Sequence[NeededCall]) -> None:
+def _require_acyclic(needs: Sequence[NeededCall]) -> None:
     done: set[int] = set()
     while ready := [place for place, need in enumerate(needs) if place not in done and need.after <= done]:
         done.update(ready)
     if left := [place for place in range(len(needs)) if place not in done]:
         names = ", ".join(needs[place].id for place in left)
-        raise BadCheck(f"`after` goes in a circle: {names}", "take one of them out", ("need", str(left[0]), "after"))
+        raise BadCheck(f"dependency cycle in `after`: {names}", "remove one of them", ("need", str(left[0]), "after"))
 
 
 def require_members(value: Json, allowed: Sequence[str] | None, what: str, at: tuple[str, ...] = ()) -> JsonObject:
-    """`value` as a map that has none but the `allowed` members; None allows any. Raises BadCheck."""
+    """Return `value` if it is a map with only `allowed` members; None allows any. Raises BadCheck."""
     if not isinstance(value, dict):
-        raise BadCheck(f"{what} is a map", "write `{name: value}`", at)
+        raise BadCheck(f"{what} must be a map", "write `{name: value}`", at)
     if allowed is not None and (unknown := [name for name in value if name not in allowed]):
-        raise BadCheck(f"{what} has no member `{unknown[0]}`", f"there are {', '.join(allowed)}", (*at, unknown[0]))
+        raise BadCheck(f"{what} has no member `{unknown[0]}`", f"use one of {', '.join(allowed)}", (*at, unknown[0]))
     return value
 
 
 def as_list(value: Json, at: tuple[str, ...]) -> list[Json]:
-    """`value` as a list; a word alone is a list of one. Raises BadCheck."""
+    """Return `value` as a list; a single text is a list of one. Raises BadCheck."""
     if isinstance(value, list):
         return value
     if isinstance(value, str):
         return [value]
-    raise BadCheck(f"`{at[-1]}` is a list", "write `[…]`", at)
+    raise BadCheck(f"`{at[-1]}` must be a list", "write `[…]`", at)
 
 
 def _one_of(value: Json, words: Sequence[str], name: str) -> str:
     if value not in words:
-        raise BadCheck(f"`{name}` cannot be that", f"one of {', '.join(words)}", (name,))
+        raise BadCheck(f"invalid `{name}`: {value}", f"use one of {', '.join(words)}", (name,))
     return str(value)

@@ -15,28 +15,29 @@ from planloop.schemas.canonical_json import JsonObject, encode
 from planloop.schemas.frozen import frozen
 from planloop.schemas.tools import CORE_TOOLS
 
-# A call gets the first class below that fits. A failed call was still the right thing to try if a need asks for it and
-# no earlier call served that need: such a call is right, but serves no need.
+# A call gets the first class below that applies. A failed call is still right, but serves no need, if a need asks for
+# it and no earlier call served that need.
 
 
 class CallClass(StrEnum):
-    """What became of one call, in the order of being looked at."""
+    """Classification of one call. The first class that applies wins."""
 
-    MALFORMED = "malformed"  # It is unreadable.
-    INVENTED = "invented"  # There is no such tool.
+    MALFORMED = "malformed"  # It cannot be parsed.
+    INVENTED = "invented"  # The tool does not exist.
     RIGHT = "right"  # It serves a need, or tried to.
     DUPLICATE = "duplicate"  # It repeats a right call.
-    FREE = "free"  # The check says that it may be made at any time, or the tool is one that every agent has.
+    FREE = "free"  # The check allows it at any time, or every agent has the tool.
     DECOY = "decoy"
     ARGS_WRONG = "right-args-wrong"  # The tool is needed, with other arguments.
-    WRONG_TOOL = "wrong-known-tool"  # It was offered, is no decoy, and is not needed.
+    WRONG_TOOL = "wrong-known-tool"  # It was offered, is not a decoy, and is not needed.
 
 
 @frozen
 class ClassifiedCalls:
-    """All calls of an attempt with their classes, and the call (its place) that serves each need, None for none.
+    """The classes of all calls of an attempt, and for each need the index of the call that serves it, None if none
+    does.
 
-    `in_order` is whether the calls that serve came as the check wants them; True where some need is not served at all.
+    `in_order`: whether the serving calls came in the required order; True if a need is not served at all.
     """
 
     classes: tuple[CallClass, ...]
@@ -45,7 +46,7 @@ class ClassifiedCalls:
 
 
 def classify_calls(rules: CallRules, seen: Evidence) -> ClassifiedCalls:
-    """The classes of all calls in `seen`. Raises TooManyWays."""
+    """Classify all calls in `seen`. Raises TooManyWays."""
     fits = [
         [
             place
@@ -66,25 +67,25 @@ def classify_calls(rules: CallRules, seen: Evidence) -> ClassifiedCalls:
 
 
 def call_serves(call: EmittedCall, need: NeededCall) -> bool:
-    """Whether `call` serves `need`, whatever its result. An unreadable call never does."""
+    """Whether `call` serves `need`, whatever its result. A malformed call never does."""
     return not call.fault and call.tool in need.tools and not wrong_arguments(call, need)
 
 
 def is_builtin_tool(call: EmittedCall, seen: Evidence) -> bool:
-    """Whether the tool is one that every agent has and is shown, and that the case says nothing of: no act in it."""
+    """Whether the tool is one that every agent has and that the case does not mention: its calls do not count."""
     return call.tool in CORE_TOOLS and call.tool not in seen.offered
 
 
 def wrong_arguments(call: EmittedCall, need: NeededCall) -> Mapping[str, str]:
-    """Problems of each argument of a call for the need: missing, wrong, or not allowed.
+    """Return the problem of each argument of a call for the need: missing, wrong, or not allowed.
 
-    Null counts as missing: some models write it for every argument that they leave out.
+    Null counts as missing: some models write null for every argument that they omit.
     """
     given = {name: value for name, value in call.arguments.items() if value is not None or name in need.args}
     known = {**need.args, **{name: matcher for name, matcher in need.may.items() if name in given}}
     wrong = call_rules.argument_problems(given, known, is_exact=need.is_exact)
     if need.is_exact:
-        wrong |= {name: "is not asked for" for name in given if name not in known}
+        wrong |= {name: "is not allowed" for name in given if name not in known}
     return wrong
 
 
@@ -108,14 +109,14 @@ def _class(place: int, rules: CallRules, seen: Evidence, serving: Sequence[int |
     return CallClass.WRONG_TOOL
 
 
-# Conduct figures are soft: shown beside a verdict, never part of it. A figure that cannot be measured (no calls,
-# nothing needed, no decoys offered) is left out rather than flattering.
+# Figures of conduct are soft: shown next to a verdict, never part of it. A figure that cannot be measured (no calls,
+# nothing needed, no decoys offered) is left out: a default would flatter the model.
 
 
 def conduct_figures(calls: Sequence[EmittedCall]) -> dict[str, float]:
-    """Figures that every case has, whatever its checks ask for.
+    """Figures that every case has, whatever its checks.
 
-    A `calls` check counts more, by its own classes; its figures replace those of the same name here.
+    A `calls` check measures more, with its own classes; its figures replace those of the same name.
     """
     return {
         "invented": float(sum(call.is_invented for call in calls)),
@@ -125,7 +126,7 @@ def conduct_figures(calls: Sequence[EmittedCall]) -> dict[str, float]:
 
 
 def call_figures(rules: CallRules, seen: Evidence, found: ClassifiedCalls) -> dict[str, float]:
-    """Shares are of 1; the rest are counts."""
+    """Figures of a `calls` check: shares from 0 to 1, and counts."""
     counted = {kind: found.classes.count(kind) for kind in CallClass}
     judged = len(seen.calls) - counted[CallClass.FREE]
     out = conduct_figures(seen.calls) | {
@@ -150,13 +151,13 @@ def call_figures(rules: CallRules, seen: Evidence, found: ClassifiedCalls) -> di
 
 
 def _extra_arguments(rules: CallRules, seen: Evidence, found: ClassifiedCalls) -> int:
-    """Of the calls that serve: arguments that their need says nothing of."""
+    """Count the arguments of serving calls that their need does not mention."""
     pairs = [(need, at) for need, at in zip(rules.needs, found.serving, strict=True) if at is not None]
     return sum(len(seen.calls[at].arguments.keys() - need.args.keys() - need.may.keys()) for need, at in pairs)
 
 
 def _retries(calls: Sequence[EmittedCall]) -> int:
-    """Calls of a tool after a failed call of it."""
+    """Count calls of a tool after a failed call of the same tool."""
     failing: set[str] = set()
     retries = 0
     for call in calls:
@@ -166,9 +167,9 @@ def _retries(calls: Sequence[EmittedCall]) -> int:
 
 
 def _argument_accuracy(rules: CallRules, seen: Evidence, found: ClassifiedCalls) -> float | None:
-    """The share of needed arguments that the call that serves has right, or else the best call of the tool.
+    """The share of needed arguments that are right in the serving call, or else in the best call of the tool.
 
-    None where no call of a needed tool was made, or none needs arguments.
+    None if no needed tool was called, or no need has arguments.
     """
     right, known = 0, 0
     for need, at in zip(rules.needs, found.serving, strict=True):
@@ -183,30 +184,28 @@ def _right(need: NeededCall, call: EmittedCall) -> int:
     return len(need.args.keys() - wrong_arguments(call, need).keys())
 
 
-# The end state of a world says more than calls do: a case with a world checks it by `state`, and this check covers only
-# what the calls must be in any case.
+# The final state of a world says more than the calls do: a case with a world checks it with `state`, and this check
+# only covers requirements on the calls themselves.
 
 FINE = (CallClass.RIGHT, CallClass.FREE)
 
 
 def judge_calls(arguments: JsonObject, evidence: Evidence) -> CheckFinding:
-    """Whether the calls of an attempt are as the check requires; the evidence has every call with its class."""
+    """Judge whether the calls of an attempt meet the check. The finding's evidence lists every call with its class."""
     try:
         rules = reading.parse_call_rules(arguments)
         found = classify_calls(rules, evidence)
     except BadCheck as error:
         return CheckFinding("error", str(error), probes=0)
     except TooManyWays:
-        return CheckFinding(
-            "error", "there are too many ways to serve what is needed: give the needed calls more arguments"
-        )
-    faults = [*_unserved(rules, evidence, found), *_forbidden(rules, evidence), *_extras(rules, evidence, found)]
+        return CheckFinding("error", "too many calls match the needed calls: add `args` to the needed calls")
+    problems = [*_unserved(rules, evidence, found), *_forbidden(rules, evidence), *_extras(rules, evidence, found)]
     return CheckFinding(
-        "fail" if faults else "pass",
-        "; ".join(faults) if faults else _summed_up(found),
+        "fail" if problems else "pass",
+        "; ".join(problems) if problems else _summed_up(found),
         probes=rules.probes,
         figures=call_figures(rules, evidence, found),
-        evidence={"calls.json": _told(rules, evidence, found)},
+        evidence={"calls.json": _calls_json(rules, evidence, found)},
     )
 
 
@@ -215,7 +214,7 @@ def _unserved(rules: CallRules, seen: Evidence, found: ClassifiedCalls) -> Itera
         if at is None:
             yield f"`{need.id}`: {_why_unserved(need, seen)}"
     if not found.in_order:
-        what = "in the order in which they are listed" if rules.order == "exact" else _orders(rules)
+        what = "in the listed order" if rules.order == "exact" else _orders(rules)
         yield f"all needed calls were made, but not {what}"
 
 
@@ -226,13 +225,13 @@ def _why_unserved(need: NeededCall, seen: Evidence) -> str:
         return f"{need.shown} was never called"
     readable = [call for call in tries if not call.fault]
     if not readable:
-        return f"{need.shown} was only called in ways that nobody can read: {tries[0].fault}"
+        return f"{need.shown} was called, but every call is malformed: {tries[0].fault}"
     best = min(readable, key=lambda call: (len(wrong_arguments(call, need)), call.has_failed))
     wrong = [f"{name} {why}" for name, why in sorted(wrong_arguments(best, need).items())]
     if wrong:
-        return f"{need.shown} was called with other arguments: {', '.join(wrong)}"
+        return f"{need.shown} was called with wrong arguments: {', '.join(wrong)}"
     if best.has_failed:
-        return f"{need.shown} was called, and it failed: {best.result[:200]}"
+        return f"{need.shown} was called, but failed: {best.result[:200]}"
     return f"{need.shown} was called fewer times than needed"
 
 
@@ -245,14 +244,14 @@ def _forbidden(rules: CallRules, seen: Evidence) -> Iterator[str]:
     for shape in rules.forbid:
         hits = [call.tool for call in seen.calls if shape.covers(call, seen)]
         if hits:
-            yield f"`{hits[0]}` was called, which is forbidden ({shape.shown})"
+            yield f"`{hits[0]}` was called, but is forbidden ({shape.shown})"
 
 
 def _extras(rules: CallRules, seen: Evidence, found: ClassifiedCalls) -> Iterator[str]:
     if rules.extra == "deny":
         for call, kind in zip(seen.calls, found.classes, strict=True):
             if kind not in FINE:
-                yield f"`{call.tool}` was called and is not needed ({kind})"
+                yield f"`{call.tool}` was called, but is not needed ({kind})"
 
 
 def _summed_up(found: ClassifiedCalls) -> str:
@@ -260,8 +259,8 @@ def _summed_up(found: ClassifiedCalls) -> str:
     return ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items())) or "no calls"
 
 
-def _told(rules: CallRules, seen: Evidence, found: ClassifiedCalls) -> bytes:
-    """Each call with its class and the need that it serves, as JSON."""
+def _calls_json(rules: CallRules, seen: Evidence, found: ClassifiedCalls) -> bytes:
+    """Every call with its class and the need that it serves, as JSON."""
     serves = {place: need.id for need, place in zip(rules.needs, found.serving, strict=True) if place is not None}
     rows = [
         {"tool": call.tool, "class": str(kind)} | ({"serves": serves[place]} if place in serves else {})

@@ -1,8 +1,7 @@
 """Input and output of checks of an agent's actions (`calls`, `state`, `abstain`, `log`).
 
-Each is one function `judge(arguments, evidence)`, pure: the evidence is folded from the log once the attempt has ended,
-and the same evidence always gets the same answer. Checks that run something live in
-`planloop.controllers.task.checks`.
+Each check is one pure function `judge(arguments, evidence)`. The evidence is folded from the log after the attempt has
+ended. Checks that run a program are in `planloop.controllers.task.checks`.
 """
 
 from __future__ import annotations
@@ -18,11 +17,12 @@ from planloop.schemas.frozen import frozen
 
 @frozen
 class EmittedCall:
-    """One call as the agent made it. Calls that only end a turn (`done`, `fail`) are left out by the fold.
+    """One call as the agent made it, without calls that only end a turn (`done`, `fail`).
 
-    `tool` is the name in the suite. `fault` says why the call is unreadable, empty if it was well formed; arguments
-    that do not fit the tool are not such a fault. `state` is the call's last (`planloop.schemas.objects.call`),
-    `result` what the agent read. `is_invented`: it was refused because the agent has no such tool.
+    `tool` is the name in the suite. `fault` says why the call is malformed, empty if it is well formed; arguments that
+    do not match the tool's schema do not make it malformed. `state` is the call's last state
+    (`planloop.schemas.objects.call`), `result` the text that the agent read. `is_invented`: the call was refused
+    because the agent has no such tool.
     """
 
     tool: str
@@ -34,17 +34,17 @@ class EmittedCall:
 
     @property
     def has_failed(self) -> bool:
-        """Whether the agent was told that it did not work."""
+        """Whether the result reported a failure to the agent."""
         return self.state not in ("Succeeded", "Unknown")
 
 
 @frozen
 class Evidence:
-    """Everything known about an attempt: all calls in order, also malformed ones, and the agent's last words.
+    """Everything known about an attempt: all calls in order, including malformed ones, and the agent's final answer.
 
-    `offered` are all tools that the agent was shown; `near` and `far` those among them that were drawn as decoys.
-    `world` is the simulated world as the agent found it, `end` as it left it: None if the case has none. `records` are
-    the log's records about the case, for `log`.
+    `offered` are all tools that the agent was shown; `near` and `far` are the decoys among them. `world` and `end` are
+    the simulated world before and after the attempt, None if the case has no world. `records` are rows about the case
+    from the log, for the check `log`.
     """
 
     calls: tuple[EmittedCall, ...] = ()
@@ -62,4 +62,4 @@ class Evidence:
 
 
 CheckJudge: TypeAlias = Callable[[JsonObject, Evidence], CheckFinding]
-"""Judges an attempt by the arguments of the check's kind. Invalid arguments give an `error`, no exception."""
+"""Judge an attempt with the arguments of a check. Invalid arguments give the result `error`; nothing is raised."""

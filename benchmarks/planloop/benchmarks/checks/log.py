@@ -1,4 +1,4 @@
-"""The `log` check: how an agent planned, judged from the plan's log. Pure."""
+"""The `log` check: judge from the plan's log how an agent planned. Pure."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from planloop.schemas.checks.matchers import BadPattern
 from planloop.schemas.diagnostic import ValuePath, ValueProblem
 from planloop.schemas.frozen import mutable
 
-# Times are row numbers, because only the order matters. The measured agent and its task have the empty name; all others
-# have their path below that task.
+# Times are row numbers, because only the order matters. The measured agent and its task have the empty name. Others are
+# named by their path below that task.
 
 MEASURED = ""
 ENDED = frozenset({"done", "failed", "cancelled"})
@@ -27,7 +27,7 @@ ENDED = frozenset({"done", "failed", "cancelled"})
 
 @mutable
 class LoggedTask:
-    """A task below the measured one, or that one itself. `by` added it: None for the plan, empty for the measured."""
+    """The measured task or one of its descendants. `by` added it: None for the plan, empty for the measured agent."""
 
     name: str
     made: int
@@ -45,11 +45,11 @@ class LoggedTask:
         return "removed" if self.removed is not None else self.states[-1][1] if self.states else "waiting"
 
     def first(self, *states: str, since: int = 0) -> int | None:
-        """When it first was in one of `states`."""
+        """When the task was first in one of `states`."""
         return next((at for at, state in self.states if state in states and at >= since), None)
 
     def state_at(self, time: int) -> str:
-        """How it stood at `time`."""
+        """The state at `time`."""
         if self.removed is not None and self.removed <= time:
             return "removed"
         return next((state for at, state in reversed(self.states) if at <= time), "waiting")
@@ -57,7 +57,7 @@ class LoggedTask:
 
 @mutable
 class LoggedCall:
-    """A call of an agent. `state` is empty until it has ended."""
+    """A call of an agent. `state` is empty until the call ends."""
 
     by: str
     tool: str
@@ -74,18 +74,18 @@ class LoggedCall:
 
     @property
     def is_refused(self) -> bool:
-        """Whether it was turned down, by rights or a hook, or because the gate refused the patch that it made."""
+        """Whether the call was refused: by rights, by a hook, or because the gate rejected its patch."""
         return self.state == "Denied"
 
     @property
     def likeness(self) -> tuple[str, str]:
-        """Equal for calls that ask for the same."""
+        """Key that is equal for calls with the same request."""
         return self.tool, encode_text(self.arguments)
 
 
 @mutable
 class HeardMessage:
-    """A message that was read."""
+    """A message that an agent read."""
 
     by: str
     text: str
@@ -94,7 +94,10 @@ class HeardMessage:
 
 @mutable
 class AttemptHistory:
-    """All of it, in order. `refused` are patches that the gate turned down, `parked` budgets that were used up."""
+    """Tasks, calls and messages of an attempt in order. `refused`: patches that the gate rejected.
+
+    `parked`: spent budgets.
+    """
 
     tasks: dict[str, LoggedTask] = field(default_factory=dict)
     gone: list[LoggedTask] = field(default_factory=list)
@@ -104,18 +107,18 @@ class AttemptHistory:
     parked: list[tuple[int, str]] = field(default_factory=list)
 
     def all_tasks(self) -> list[LoggedTask]:
-        """All tasks, also removed ones; several may have had one name, one after the other."""
+        """All tasks, including removed ones. Tasks that followed each other may have the same name."""
         return sorted([*self.gone, *self.tasks.values()], key=lambda task: task.made)
 
     def children(self) -> list[LoggedTask]:
-        """The tasks that the measured agent added, right below it or further down."""
+        """The tasks at any depth that the measured agent added."""
         return [task for task in self.all_tasks() if task.by == MEASURED and task.name]
 
     def of(self, *agents: str) -> list[LoggedCall]:
         return [call for call in self.calls if call.by in agents]
 
     def own(self) -> set[str]:
-        """The measured agent, those that it created, and theirs."""
+        """The measured agent and all agents that it created, directly or indirectly."""
         found = {MEASURED}
         for task in self.all_tasks():
             if task.name and task.by in found:
@@ -123,12 +126,12 @@ class AttemptHistory:
         return found
 
     def claim(self) -> int | None:
-        """When the measured agent last said that it is done."""
+        """When the measured agent last called `done`."""
         return next((call.at for call in reversed(self.of(MEASURED)) if call.tool == "done"), None)
 
 
 def fold_attempt(rows: Iterable[JsonObject]) -> AttemptHistory:
-    """The fold. A row of a kind that it does not know says nothing."""
+    """Fold `rows` to a history. Rows of unknown kinds are ignored."""
     found, open_calls = AttemptHistory(), dict[str, LoggedCall]()
     for at, row in enumerate(rows, 1):
         match row["what"]:
@@ -170,7 +173,7 @@ def _of_call(found: AttemptHistory, row: JsonObject, at: int, open_calls: dict[s
 
 
 def _make(found: AttemptHistory, row: Mapping[str, Json], at: int) -> None:
-    """A task is added, or is another than before: who added it and when stays."""
+    """Add a task or update an existing one, which keeps who added it and when."""
     name = row["task"]
     task = found.tasks.setdefault(name, LoggedTask(name, at, row["by"]))
     task.goal, task.needs = row["goal"], tuple(row["needs"])
@@ -181,11 +184,11 @@ OF_TASKS = ("made", "begun", "done", "failed")
 
 
 class BadName(ValueError):
-    """An invalid name or pattern; the text says why."""
+    """An invalid name or pattern; the message says why."""
 
 
 def tasks_named(name: str, found: AttemptHistory) -> list[LoggedTask]:
-    """The tasks below that a name picks, in the order in which they were added."""
+    """The tasks below the measured one that `name` matches, in the order in which they were added."""
     return [task for task in found.all_tasks() if task.name and _picks(name, task)]
 
 
@@ -197,7 +200,7 @@ def _picks(name: str, task: LoggedTask) -> bool:
 
 
 def moment_of(asked: JsonObject, found: AttemptHistory) -> int | None:
-    """When it first happened; None when it never did."""
+    """When the moment first happened; None if it never did."""
     (kind,) = [name for name in (*OF_TASKS, "call", "reads", "claims") if name in asked] or [""]
     match kind:
         case "made" | "begun" | "done" | "failed":
@@ -211,7 +214,7 @@ def moment_of(asked: JsonObject, found: AttemptHistory) -> int | None:
         case "claims":
             times = [call.at for call in found.of(MEASURED) if call.tool == "done"]
         case _:
-            raise BadName("a moment is a map with one of made, begun, done, failed, call, reads and claims")
+            raise BadName("a moment must be a map with one of made, begun, done, failed, call, reads and claims")
     return min((time for time in times if time is not None), default=None)
 
 
@@ -226,7 +229,7 @@ def _time(kind: str, task: LoggedTask) -> int | None:
 
 
 def contains_pattern(value: Json, pattern: Json) -> bool:
-    """Whether `pattern` is in `value`: a text or `/words/` in its text, a map among its members."""
+    """Whether `value` contains `pattern`: a text or `/regex/` in its text, a map among its members."""
     if pattern is None:
         return True
     text = value if isinstance(value, str) else encode_text(value)
@@ -236,7 +239,7 @@ def contains_pattern(value: Json, pattern: Json) -> bool:
 
 
 def contains_word(value: Json, word: str) -> bool:
-    """Whether `word` is a name or a part of a path in `value`."""
+    """Whether `word` is a name or a path segment in `value`."""
     if isinstance(value, str):
         return word in value.replace("~1", "/").split("/")
     if isinstance(value, list):
@@ -245,7 +248,7 @@ def contains_word(value: Json, word: str) -> bool:
 
 
 def names_asked(rules: Json, at: ValuePath = ()) -> Iterator[tuple[ValuePath, Json]]:
-    """Every name and pattern of a `log` check, with its place."""
+    """Every name and pattern of a `log` check, with its location."""
     if isinstance(rules, dict):
         for name, value in rules.items():
             if name in (*OF_TASKS, "reads", "has", "from", "to") and not (
@@ -265,7 +268,7 @@ def names_asked(rules: Json, at: ValuePath = ()) -> Iterator[tuple[ValuePath, Js
 
 
 def pattern_problem(pattern: Json) -> str:
-    """Why it is invalid; empty if it is valid."""
+    """Why the pattern is invalid; empty if it is valid."""
     return next((found.summary for found in matchers.pattern_problems(pattern)), "")
 
 
@@ -299,14 +302,14 @@ def _left_running(found: AttemptHistory) -> str:
     for task in found.children():
         state = task.state_at(claim)
         if task.made < claim and state not in ENDED and state != "removed":
-            return f"it said that it was done while `{task.name}` was {state}"
+            return f"the agent called `done` while `{task.name}` was {state}"
     return ""
 
 
 def _lock_violated(found: AttemptHistory) -> str:
     own = found.own()
     guilty = next((call for call in found.calls if call.has_violated and call.by in own), None)
-    return f"a command changed what others had locked: {guilty.tool}" if guilty else ""
+    return f"a command of `{guilty.tool}` changed files that others had locked" if guilty else ""
 
 
 def _over_budget(found: AttemptHistory) -> str:
@@ -319,9 +322,9 @@ def _refused(found: AttemptHistory) -> str:
     own = found.own()
     call = next((call for call in found.calls if call.is_refused and call.by in own), None)
     if call is not None:
-        return f"`{call.tool}` was turned down: {call.text[:200]}"
+        return f"`{call.tool}` was refused: {call.text[:200]}"
     patch = next((why for _, by, why in found.refused if by in own), None)
-    return f"a change of the plan was turned down: {patch[:200]}" if patch is not None else ""
+    return f"a change of the plan was rejected: {patch[:200]}" if patch is not None else ""
 
 
 def _refused_again(found: AttemptHistory) -> str:
@@ -329,7 +332,7 @@ def _refused_again(found: AttemptHistory) -> str:
     for call in found.calls:
         if call.is_refused and call.by in own:
             if call.likeness in seen:
-                return f"`{call.tool}` was turned down and tried once more in the same way"
+                return f"`{call.tool}` was refused and called again with the same arguments"
             seen.add(call.likeness)
     return ""
 
@@ -350,27 +353,27 @@ NEVER_RULES: Final[Mapping[str, Callable[[AttemptHistory], str]]] = MappingProxy
 )
 
 
-# The check judges how the agent handled its tasks, not whether the work is right: checks of files do that.
+# The check judges how the agent handled its tasks. Whether the work is right is for checks of files.
 
 TELLING: Final = ("send", "answer", "discuss", "edit_plan", "plan_patch")
-"""Tools that inform an agent below."""
+"""Tools that inform a child agent."""
 
 LogRule: TypeAlias = Callable[[Json, AttemptHistory], Iterator[str]]
-"""The problems by one rule, in words; none if it holds."""
+"""Yield the problems found by one rule, as sentences."""
 
 
 def judge_log(arguments: JsonObject, evidence: Evidence) -> CheckFinding:
-    """Whether the log has everything that it must have and nothing that it must not."""
+    """Judge whether the log has everything that the check requires and nothing that it forbids."""
     found = fold_attempt(evidence.records)
     try:
         rules = require_members(arguments, tuple(RULES), "`log`")
-        faults = [why for name, value in rules.items() for why in RULES[name](value, found)]
+        problems = [why for name, value in rules.items() for why in RULES[name](value, found)]
     except (BadCheck, BadName) as error:
         return CheckFinding("error", str(error), probes=0)
     probes = sum(len(value) if isinstance(value, list | dict) else 1 for value in rules.values())
-    words = "; ".join(faults) or f"the log shows it: {_summed_up(found)}"
+    words = "; ".join(problems) or f"all rules hold: {_summed_up(found)}"
     return CheckFinding(
-        "fail" if faults else "pass", words, probes=probes if evidence.records else 0, figures=_figures(found)
+        "fail" if problems else "pass", words, probes=probes if evidence.records else 0, figures=_figures(found)
     )
 
 
@@ -391,10 +394,10 @@ def _children(rule: Json, found: AttemptHistory) -> Iterator[str]:
     for member, has in (("budget", "has_budget"), ("checks", "has_checks")):
         lacking = [task.name for task in children if not getattr(task, has)]
         if rule.get(member) and lacking:
-            yield f"`{lacking[0]}` was given no {member} of its own"
+            yield f"`{lacking[0]}` has no {member}"
     needing = sum(1 for task in children if task.needs)
     if needing < rule.get("needs", 0):
-        yield f"{needing} of the tasks added need another, and at least {rule['needs']} have to"
+        yield f"{needing} of the added tasks have `needs`; expected at least {rule['needs']}"
 
 
 def _order(rule: Json, found: AttemptHistory) -> Iterator[str]:
@@ -421,14 +424,14 @@ def _never(rule: Json, found: AttemptHistory) -> Iterator[str]:
             if why:
                 yield why
         elif moment_of(each, found) is not None:
-            yield f"{moment_text(each, '')} happened, and must not"
+            yield f"{moment_text(each, '')} happened, but must not"
 
 
 def _ends(rule: Json, found: AttemptHistory) -> Iterator[str]:
     for name, wanted in rule.items():
         tasks = tasks_named(name, found)
         if not tasks:
-            yield f"there never was a task `{name}`"
+            yield f"there was no task `{name}`"
         elif all(task.state != wanted for task in tasks):
             yield f"`{tasks[-1].name}` is {tasks[-1].state} at the end, not {wanted}"
 
@@ -448,7 +451,7 @@ def _recovers(rule: Json, found: AttemptHistory) -> Iterator[str]:
         yield f"`{name}` never failed"
     for task, at in failed:
         if not any(_REPAIRS[way](task, at, found) for way in ways):
-            yield f"`{task.name}` failed, and nothing made it good ({', '.join(ways)})"
+            yield f"`{task.name}` failed, and the agent did not recover ({', '.join(ways)})"
 
 
 def _is_done_again(task: LoggedTask, at: int, found: AttemptHistory) -> bool:
@@ -472,27 +475,29 @@ _REPAIRS: Final = {"again": _is_done_again, "another": _is_replaced, "itself": _
 def _tells(rule: Json, found: AttemptHistory) -> Iterator[str]:
     for each in rule:
         tasks = tasks_named(each["to"], found)
-        told = [call for call in found.of(MEASURED) if call.tool in TELLING and call.is_done]
+        messages = [call for call in found.of(MEASURED) if call.tool in TELLING and call.is_done]
         if not any(
-            _is_to(call, task) and contains_pattern(call.arguments, each.get("has")) for call in told for task in tasks
+            _is_to(call, task) and contains_pattern(call.arguments, each.get("has"))
+            for call in messages
+            for task in tasks
         ):
-            what = f" what matches {each['has']}" if "has" in each else " anything"
-            yield f"`{each['to']}` was never told{what}"
+            what = f" that matches {each['has']}" if "has" in each else ""
+            yield f"`{each['to']}` never got a message{what}"
 
 
 def _is_to(call: LoggedCall, task: LoggedTask) -> bool:
-    """Whether the call names the task: as the receiver, a speaker, or a part of a path of the plan."""
+    """Whether the call names the task: as recipient, as speaker, or in a path of the plan."""
     arguments = call.arguments if isinstance(call.arguments, dict) else {}
-    told = [arguments.get(name) for name in ("to", "speakers", "path", "ops")]
+    named = [arguments.get(name) for name in ("to", "speakers", "path", "ops")]
     last = task.name.rpartition("/")[2]
-    return arguments.get("to") == "children" or any(contains_word(one, last) for one in told)
+    return arguments.get("to") == "children" or any(contains_word(one, last) for one in named)
 
 
 def _counted(rule: Json, count: int, what: str) -> Iterator[str]:
     if count < rule.get("at-least", 0):
-        yield f"{count} {what}, and there have to be at least {rule['at-least']}"
+        yield f"{count} {what}; expected at least {rule['at-least']}"
     if count > rule.get("at-most", count):
-        yield f"{count} {what}, and there may be at most {rule['at-most']}"
+        yield f"{count} {what}; expected at most {rule['at-most']}"
 
 
 RULES: Final[Mapping[str, LogRule]] = MappingProxyType(
@@ -509,7 +514,7 @@ RULES: Final[Mapping[str, LogRule]] = MappingProxyType(
 
 
 def _figures(found: AttemptHistory) -> dict[str, float]:
-    """Soft: how much was delegated, refused and undone."""
+    """Soft figures: counts of delegated tasks, refusals and failed tasks."""
     children = found.children()
     refused = [call for call in found.calls if call.is_refused and call.by in found.own()]
     failed = [task for task in children if task.first("failed") is not None]

@@ -1,4 +1,4 @@
-"""Soft figures: parse which ones a case asks for, and measure code and calls. They never change a verdict."""
+"""Soft figures: parse the figures that a case asks for, and measure code. They never change a verdict."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from planloop.schemas.frozen import frozen
 from planloop.schemas.objects.task import CheckSpec
 from planloop.schemas.spec.suite import SOFT
 
-# Figures of code are pure functions of texts, for every language and without a tool that an image may lack. So they
-# compare models on the same case; between languages they say little. `SOFT` of `planloop.schemas.spec.suite` lists the
-# figures; `runtime` is measured where the checks run.
+# Figures of code are pure functions of texts. They work for every language and need no tool that an image may lack.
+# They compare models on the same case, but say little between languages. `SOFT` of `planloop.schemas.spec.suite` lists
+# the figures; `runtime` is measured where the checks run.
 
 FILE_BYTES_MAX: Final = 256 << 10
 FILES_MAX: Final = 2_000
@@ -30,7 +30,7 @@ LINE_MAX: Final = 120
 _NOT_MADE_BY_HAND: Final = frozenset({"node_modules", "target", "dist", "build", "__pycache__"})
 _LOCKS: Final = frozenset({"package-lock.json", "yarn.lock", "pnpm-lock.yaml", "deps-lock.json"})
 
-# A text that is not closed goes to the end: looked for again from each of its signs, it would take hours.
+# An unclosed string extends to the end of the file. Searching for its end again at each quote would take hours.
 _C_TEXT: Final = re.compile(
     r"//[^\n]*|/\*.*?(?:\*/|\Z)|\"(?:\\.|[^\"\\\n])*\"?|'(?:\\.|[^'\\\n])*'?|`(?:\\.|[^`\\])*`?", re.DOTALL
 )
@@ -48,13 +48,13 @@ _LANGUAGES: Final = {
     **dict.fromkeys(("clj", "cljs", "cljc", "bb"), (_LISP_TEXT, _LISP_BRANCH)),
     **dict.fromkeys(("py", "sh", "rb"), (_HASH_TEXT, _HASH_BRANCH)),
 }
-"""By file extension: what is text or comment, and what is a branch."""
+"""By file extension: patterns for strings and comments, and for branches."""
 
 _PAIRS: Final = {")": "(", "]": "[", "}": "{"}
 
 
 def measure_code(wanted: Collection[str], before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, float]:
-    """The figures among `wanted`, of the texts of a workspace by path, as they were given and as they were left."""
+    """Return the `wanted` figures of a workspace: its texts by path `before` and `after` the attempt."""
     made = {path: text for path, text in after.items() if before.get(path) != text}
     figures = {
         "churn": sum(count_changed_lines(before.get(path, ""), after.get(path, "")) for path in {*before, *after}),
@@ -65,20 +65,20 @@ def measure_code(wanted: Collection[str], before: Mapping[str, str], after: Mapp
 
 
 def count_changed_lines(before: str, after: str) -> int:
-    """Lines that came and lines that went, whatever their order."""
+    """Count added and removed lines, whatever their order."""
     old, new = Counter(before.splitlines()), Counter(after.splitlines())
     return (new - old).total() + (old - new).total()
 
 
 def count_branches(path: str, text: str) -> int:
-    """Places where the code branches: conditions, loops, cases, catches, `and` and `or`; none in unknown languages."""
+    """Count branches: conditions, loops, cases, catches, `and` and `or`; 0 in unknown languages."""
     language = _LANGUAGES.get(_ending(path))
     return len(language[1].findall(language[0].sub(" ", text))) if language else 0
 
 
 def count_style_problems(path: str, text: str) -> int:
-    """Lines that are too long, end in blanks or are indented with tabs and spaces; a last line without an end; brackets
-    that do not match, which count once a file."""
+    """Count lines that are too long, end in blanks or mix tabs and spaces in their indentation; a missing newline at
+    the end; and, once a file, unbalanced brackets."""
     lines = text.splitlines()
     long = sum(len(line) > LINE_MAX for line in lines)
     blank = sum(line != line.rstrip() for line in lines)
@@ -88,9 +88,9 @@ def count_style_problems(path: str, text: str) -> int:
 
 
 def read_texts(folder: Path) -> dict[str, str]:
-    """The handwritten texts below `folder` by path: without installed, built, locked or hidden files.
+    """Read the source files below `folder` by path, without installed, built, lock or hidden files.
 
-    Large files, and those beyond the 2,000th or 16 MiB, are left out. Raises OSError. Blocks: for a thread.
+    Skips large files, and those after the first 2,000 files or 16 MiB. Raises OSError. Blocks: call in a thread.
     """
     found: dict[str, str] = {}
     left_bytes = BYTES_MAX
@@ -105,7 +105,7 @@ def read_texts(folder: Path) -> dict[str, str]:
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    """In one order, so that the same files are left out each time."""
+    """In a fixed order, so that the same files are skipped each time."""
     for place, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if name not in _NOT_MADE_BY_HAND and not name.startswith("."))
         paths = (Path(place) / name for name in sorted(names) if name not in _LOCKS)
@@ -117,7 +117,7 @@ def _ending(path: str) -> str:
 
 
 def _is_balanced(path: str, text: str) -> bool:
-    """Whether all brackets of the code match; in unknown languages they are taken to."""
+    """Whether all brackets of the code match; True for unknown languages."""
     language = _LANGUAGES.get(_ending(path))
     if language is None:
         return True
@@ -130,12 +130,12 @@ def _is_balanced(path: str, text: str) -> bool:
     return not open_
 
 
-# `soft` of a case is a list of words and maps, as in `plan.json`; older runs have only words. A limit adds a figure
-# beside the one that it limits: 1 if it is kept, else 0, so that its mean is the share of entries that keep it.
+# `soft` of a case is a list of names and maps, as in `plan.json`; older runs have only names. A limit adds a second
+# figure: 1 if the limit is kept, else 0, so that its mean is the share of entries that keep the limit.
 
 READS: Final = ("number", "lines", "passes")
 TAKEN: Final = frozenset({"accessible", "invented", "malformed", "retries-after-error"})
-"""Figures that checks and every case have beside."""
+"""Names of figures that checks or every case already have."""
 TIMEOUT_S: Final = 60.0
 UNMEASURED: Final = "not measured"
 _END: Final = "planloop-soft-exit="
@@ -145,9 +145,8 @@ _NUMBER: Final = re.compile(r"[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
 
 @frozen
 class SoftFigure:
-    """`sh` is the command that measures it, empty for the figures of `planloop.benchmarks.checks.soft_figures`.
-    `read` is as the suite has it.
-    """
+    """A soft figure. `sh` is the command that measures it, empty for built-in figures. `read`: how to read its
+    output."""
 
     name: str
     sh: str = ""
@@ -158,12 +157,12 @@ class SoftFigure:
 
     @property
     def check(self) -> CheckSpec:
-        """The command as a check, which is run where checks are. It ends with its exit code; errors are left out."""
+        """The command as a check, to run where checks run. Its output ends with the exit code; stderr is dropped."""
         line = f"( {self.sh}\n) 2>/dev/null\nprintf '\\n{_END}%s\\n' \"$?\""
         return CheckSpec(f"soft.{self.name}", "sh", {"shell": line}, self.timeout_s)
 
     def read_from(self, found: CheckFinding) -> float | None:
-        """The figure in the command's output; None if there is none, or the command could not run."""
+        """Read the figure from the command's output; None if it contains none or the command could not run."""
         text, mark, code = found.output.decode(errors="replace").rpartition(f"\n{_END}")
         if not mark or code.strip() in _NOT_RUN:
             return None
@@ -179,7 +178,7 @@ class SoftFigure:
                 return _pointed(text, json_pointer.parse_pointer(at))
 
     def with_limits(self, value: float | None) -> Iterator[tuple[str, float]]:
-        """The figures of one entry by name, with its limits."""
+        """Yield the figures of one entry by name, including its limits."""
         if value is None:
             yield f"{self.name} {UNMEASURED}", 1.0
             return
@@ -187,7 +186,7 @@ class SoftFigure:
         yield from self.limits(value)
 
     def limits(self, value: float) -> Iterator[tuple[str, float]]:
-        """Whether `value` keeps each limit, as 1 or 0."""
+        """Yield for each limit whether `value` keeps it: 1 or 0."""
         if self.max is not None:
             yield f"{self.name} at most {self.max:g}", float(value <= self.max)
         if self.min is not None:
@@ -195,45 +194,53 @@ class SoftFigure:
 
 
 def parse_soft_figures(written: Sequence[Json]) -> tuple[SoftFigure, ...]:
-    """The figures that `soft` asks for, without faults."""
+    """Parse the figures that `soft` asks for, which must be valid."""
     return tuple(_figure(name, fields) for _, name, fields in _items(written))
 
 
 def soft_figure_problems(written: Sequence[Json]) -> Iterator[ValueProblem]:
-    """Problems of the list beyond the types of its fields."""
+    """Yield problems of the list that its field types do not show."""
     known: set[str] = set()
     for at, name, fields in _items(written):
         if name in known or name in TAKEN:
-            why = "is measured of every case" if name in TAKEN else "is there twice"
+            why = "is measured in every case already" if name in TAKEN else "is defined twice"
             yield ValueProblem(
                 at, "P0208", f"the soft figure `{name}` {why}", "give it another name", is_key=len(at) > 1
             )
         known.add(name)
         if "sh" in fields and name in SOFT:
-            hint = f"rename it, or leave `sh` out: `{name}` is measured without a command"
-            yield ValueProblem((*at, "sh"), "P0211", f"`{name}` with a command of its own", hint, is_key=True)
+            hint = f"rename it, or delete `sh`: `{name}` is measured without a command"
+            yield ValueProblem(
+                (*at, "sh"), "P0211", f"`{name}` is a built-in figure and takes no `sh`", hint, is_key=True
+            )
         elif "sh" in fields and not str(fields["sh"]).strip():
-            yield ValueProblem((*at, "sh"), "P0210", "`sh` holds no command", "write one, or delete the line")
+            yield ValueProblem((*at, "sh"), "P0210", "`sh` is empty", "write a command, or delete the line")
         elif "sh" not in fields and name not in SOFT:
-            hint = f"{did_you_mean(name, SOFT)} A figure of your own has a command: {name}: {{sh: …}}"
-            yield ValueProblem(at, "P0213", f"there is no soft figure `{name}`", hint, is_key=len(at) > 1)
+            hint = f"{did_you_mean(name, SOFT)} To define a figure, add a command: {name}: {{sh: …}}"
+            yield ValueProblem(at, "P0213", f"unknown soft figure `{name}`", hint, is_key=len(at) > 1)
         yield from _of_fields(name, fields, at)
 
 
 def _of_fields(name: str, fields: JsonObject, at: tuple[str, ...]) -> Iterator[ValueProblem]:
     read = str(fields.get("read", "number"))
     if "read" in fields and "sh" not in fields:
-        yield ValueProblem((*at, "read"), "P0211", "`read` without `sh`", "it says what a command prints", is_key=True)
+        yield ValueProblem(
+            (*at, "read"),
+            "P0211",
+            "`read` without `sh`",
+            "add the `sh` whose output it reads, or delete it",
+            is_key=True,
+        )
     elif read not in READS and not read.startswith("/"):
-        hint = f"{', '.join(READS)}, or a JSON pointer such as /*/errorCount"
-        yield ValueProblem((*at, "read"), "P0223", f"`{read}` is no way to read a figure", hint)
+        hint = f"use {', '.join(READS)}, or a JSON pointer such as /*/errorCount"
+        yield ValueProblem((*at, "read"), "P0223", f"invalid `read`: {read}", hint)
     if "max" in fields and "min" in fields and fields["min"] > fields["max"]:
-        words = f"`min` of `{name}` is over its `max`: no figure is within"
+        words = f"`min` of `{name}` is greater than its `max`"
         yield ValueProblem((*at, "min"), "P0212", words, f"lower it to {fields['max']:g} or less")
 
 
 def _items(written: Sequence[Json]) -> Iterator[tuple[tuple[str, ...], str, JsonObject]]:
-    """Where each figure is written, its name, and its fields."""
+    """Yield the location of each figure, its name, and its fields."""
     for index, item in enumerate(written):
         if isinstance(item, Mapping):
             yield from (((str(index), str(name)), str(name), dict(fields or {})) for name, fields in item.items())
@@ -253,7 +260,7 @@ def _figure(name: str, fields: JsonObject) -> SoftFigure:
 
 
 def _pointed(text: str, path: Sequence[str]) -> float | None:
-    """The sum of the numbers at `path` of the JSON in `text`; lists count as their lengths, flags as 0 and 1."""
+    """The sum of the numbers at `path` of the JSON in `text`. Lists count by length, booleans as 0 and 1."""
     try:
         found: list[Json] = [decode_foreign(text.encode())]
     except ValueError:
@@ -261,7 +268,7 @@ def _pointed(text: str, path: Sequence[str]) -> float | None:
     for token in path:
         found = [inner for each in found for inner in _below(each, token)]
     values = [number for each in found if (number := _as_number(each)) is not None]
-    is_every = "*" in path  # Of no items the sum is 0; a value that is not there is none.
+    is_every = "*" in path  # The sum of no items is 0; a missing value gives None.
     return _finite(sum(values)) if values or (is_every and not found) else None
 
 
@@ -281,7 +288,7 @@ def _as_number(value: Json) -> float | None:
 
 
 def _finite(value: str | float) -> float | None:
-    """The number, which commands may print as large as they like; None for one that no report can hold."""
+    """The number; None if it is not a finite float. Commands may print numbers of any size."""
     try:
         number = float(value)
     except OverflowError:

@@ -1,7 +1,7 @@
-"""The `state` check: the final content of the simulated world, however the agent got there.
+"""The `state` check: the final content of the simulated world, whatever calls led to it.
 
-`after` is the golden way: the world must look as if these calls had been made, except for what `ignore` names. `tables`
-are matchers of rows that must exist, `new` of the rows that were added to a table: these and no others.
+`after` lists the golden calls: the world must look as if these calls had been made, except for what `ignore` names.
+`tables` are matchers of rows that must exist. `new` are matchers of the rows added to a table: these and no others.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from planloop.schemas.checks.matchers import find_mismatch
 from planloop.schemas.frozen import frozen
 
 SHOWN: int = 5
-"""Differences in the message; they all have the same cause as a rule."""
+"""How many differences the message shows; usually they have the same cause."""
 
 
 @frozen
 class WantedState:
-    """`after` are the golden calls (None: any end), `new` matchers of new rows by table."""
+    """A `state` check. `after` are the golden calls (None: any final state), `new` matchers of new rows by table."""
 
     after: tuple[tuple[str, JsonObject], ...] | None
     ignore: tuple[str, ...]
@@ -37,30 +37,30 @@ class WantedState:
 
 
 def judge_state(arguments: JsonObject, evidence: Evidence) -> CheckFinding:
-    """Whether the world ended as it must."""
+    """Judge whether the final state of the world is as required."""
     try:
         wanted = parse_state(arguments)
         if evidence.world is None or evidence.end is None:
-            raise BadCheck("the case has no world", "name one under `world`")
+            raise BadCheck("the case has no world", "add `world`")
         golden = None if wanted.after is None else golden_end(evidence.world, wanted.after)
     except BadCheck as error:
         return CheckFinding("error", str(error), probes=0)
-    faults = list(_faults(wanted, golden, evidence.world, evidence.end))
-    more = f" (and {len(faults) - SHOWN} more)" if len(faults) > SHOWN else ""
+    problems = list(_differences(wanted, golden, evidence.world, evidence.end))
+    more = f" (and {len(problems) - SHOWN} more)" if len(problems) > SHOWN else ""
     return CheckFinding(
-        "fail" if faults else "pass",
-        "; ".join(faults[:SHOWN]) + more if faults else "the world ended as it must",
+        "fail" if problems else "pass",
+        "; ".join(problems[:SHOWN]) + more if problems else "the final state of the world is as required",
         probes=wanted.probes,
-        evidence={"differences.txt": "\n".join(faults).encode()} if faults else {},
+        evidence={"differences.txt": "\n".join(problems).encode()} if problems else {},
     )
 
 
 def parse_state(arguments: Json) -> WantedState:
-    """The parsed check. Raises BadCheck."""
+    """Parse the check. Raises BadCheck."""
     given = require_members(arguments, ("after", "ignore", "tables", "new"), "`state`")
     ignore = as_list(given.get("ignore", []), ("ignore",))
     if not all(isinstance(name, str) for name in ignore):
-        raise BadCheck("`ignore` lists names", "such as `messages`, or `messages.body`", ("ignore",))
+        raise BadCheck("`ignore` must be a list of names", "write `messages` or `messages.body`", ("ignore",))
     tables = require_members(given.get("tables", {}), None, "`tables`", ("tables",))
     for name, rows in tables.items():
         require_usable({"subset": require_members(rows, None, "a table", ("tables", name))}, ("tables", name))
@@ -76,16 +76,16 @@ def parse_state(arguments: Json) -> WantedState:
 
 
 def golden_end(world: SimulatedWorld, calls: Sequence[tuple[str, JsonObject]]) -> SimulatedWorld:
-    """The world after `calls`, if its tools never fail at first. Raises BadCheck where one fails."""
+    """The world after `calls`, with initial errors of its tools switched off. Raises BadCheck if a call fails."""
     world = replace(world, tools={name: replace(tool, errors=None) for name, tool in world.tools.items()})
     for tool, arguments in calls:
         world, answer = state.call_tool(world, tool, arguments)
         if answer.error:
-            raise BadCheck(f"the golden call of `{tool}` fails: {answer.text}", "mend the call", ("after",))
+            raise BadCheck(f"the golden call of `{tool}` fails: {answer.text}", "correct the call", ("after",))
     return world
 
 
-def _faults(
+def _differences(
     wanted: WantedState, golden: SimulatedWorld | None, world: SimulatedWorld, end: SimulatedWorld
 ) -> Iterator[str]:
     if golden is not None:
@@ -99,24 +99,22 @@ def _faults(
 
 
 def _new(name: str, patterns: Sequence[Json], before: Mapping[str, Json], after: Mapping[str, Json]) -> Iterator[str]:
-    """Problems of the added rows: each pattern must match a row of its own, and no row may be left over."""
+    """Problems of the added rows: each pattern must match a different row, and no row may be left over."""
     rows = [row for id_, row in after.items() if id_ not in before]
     why = [[find_mismatch(pattern, row) for row in rows] for pattern in patterns]
     serving = assign_calls([[place for place, words in enumerate(each) if not words] for each in why])
     for pattern, each, place in zip(patterns, why, serving, strict=True):
         if place is None:
-            best = min(each, key=len) if each else "none was added"
-            yield f"{name}: no new row is like {encode_text(pattern)}: {best}"
+            best = min(each, key=len) if each else "no row was added"
+            yield f"{name}: no new row matches {encode_text(pattern)}: {best}"
     for place, row in enumerate(rows):
         if place not in serving:
-            yield f"{name}: a new row is too much: {encode_text(row)[:200]}"
+            yield f"{name}: unexpected new row: {encode_text(row)[:200]}"
 
 
 def _call(written: Json, place: int) -> tuple[str, JsonObject]:
     at = ("after", str(place))
     if not isinstance(written, dict) or len(written) != 1:
-        raise BadCheck("this is no golden call", "write `tool: {argument: value}`", at)
+        raise BadCheck("a golden call must be a map with one tool", "write `tool: {argument: value}`", at)
     tool, arguments = next(iter(written.items()))
-    return tool, require_members(
-        {} if arguments is None else arguments, None, "what a tool is called with", (*at, tool)
-    )
+    return tool, require_members({} if arguments is None else arguments, None, "the arguments of a tool", (*at, tool))

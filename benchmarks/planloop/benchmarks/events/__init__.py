@@ -1,1 +1,1 @@
-"""What happens in a run, as lines that are only ever appended: a projection of the log of its plan."""
+"""Events of a benchmark run: append-only lines in `events.jsonl`, projected from the log of the run's plan."""

@@ -1,4 +1,4 @@
-"""Fold the log into evidence of what agents did: input of the checks `calls`, `abstain` and `log`."""
+"""Fold the log into evidence of what agents did: input of the checks `calls`, `abstain`, `state` and `log`."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from planloop.schemas.log.record import Drop, Put, Record, SetStatus, SubRecord
 from planloop.schemas.objects.call import CallState
 from planloop.schemas.objects.case import CaseSpec
 
-# A row is about one task: the top task of the case, with the empty name, or one below it, named by its path. `what`
-# decides the other members:
+# A row is about one task: the top task of the case, with the empty name, or a descendant, named by its path. The
+# members depend on `what`:
 #
 # made: task, by (who added it, None for the plan), goal, needs, budget (whether it has one), checks (how many) · state:
 # task, state · removed: task · call: by, call, tool, arguments, fault · settled: call, state, text, violated · refused:
-# by, why (a patch that the gate refused) · parked: by (its budget is used up) · read: by, text (of a message)
+# by, why (a patch that the gate rejected) · parked: by (its budget is spent) · read: by, text (of a message)
 
 _TASK_KINDS: Final = "task/"
 _AGENT_KINDS: Final = "agent/"
 
 
 def evidence_rows(record: Record) -> Iterator[tuple[str, JsonObject]]:
-    """The rows of a record, each with the id of the task at the top that it is about. The order is that of the log."""
+    """Yield the rows of a record in log order, each with the id of the top task that it is about."""
     draft, actor = record.draft, record_writer(record)
     told = {said.subject for said in draft.entries if said.data.get("told")}
     for change in draft.changes:
@@ -99,7 +99,7 @@ def _state(change: SetStatus) -> Iterator[tuple[str, JsonObject]]:
 
 
 def _read(agent: str, messages: Iterable[JsonObject]) -> Iterator[tuple[str, JsonObject]]:
-    """The messages that an agent reads in the turn that begins."""
+    """The messages that an agent reads in the turn that starts."""
     for message in messages:
         body = message["body"]
         text = body if isinstance(body, str) else encode(body).decode()
@@ -121,7 +121,7 @@ PAGE: int = 1000
 
 @mutable
 class _Doings:
-    """What one agent did: its calls in order, the index of each, and its last words."""
+    """What one agent did: its calls in order, the index of each, and its final answer."""
 
     calls: list[EmittedCall] = field(default_factory=list)
     places: dict[str, int] = field(default_factory=dict)
@@ -129,7 +129,7 @@ class _Doings:
 
 
 class EvidenceFold:
-    """Folds records, each once. Linear in the log however many attempts ask."""
+    """Folds each record once, so the cost is linear in the log for any number of attempts."""
 
     def __init__(self, store: Store, compiled: CompiledRun) -> None:
         self._store = store
@@ -142,8 +142,8 @@ class EvidenceFold:
         store.on_change(self._hear)
 
     async def evidence(self, case: CaseSpec) -> Evidence:
-        """All that is known of the attempt `case`, once its task is over."""
-        while self._rev < self._store.view.rev:  # Earlier records were read above; later ones arrive by notification.
+        """Return the evidence of the attempt `case`, whose task must have ended."""
+        while self._rev < self._store.view.rev:  # Earlier records were read above; the store notifies of later ones.
             await self._store.flush(self._store.view.rev)
             self.note(await self._store.log(self._rev, PAGE))
         doings = self._doings.get("agent/" + case.task.partition("/")[2], _Doings())
@@ -161,7 +161,7 @@ class EvidenceFold:
         )
 
     def _worlds(self, compiled: JsonObject, case: CaseSpec) -> tuple[SimulatedWorld | None, SimulatedWorld | None]:
-        """The world of the case as its agent found it, and as it left it; None where it has none."""
+        """The world of the case before and after the attempt; None if the case has no world."""
         if not compiled["world"]:
             return None, None
         name, task = str(compiled["world"]["use"]), case.task.partition("/")[2]
@@ -177,7 +177,7 @@ class EvidenceFold:
             self.note([record])
 
     def note(self, records: Iterable[Record]) -> None:
-        """Fold `records`. Already folded ones are skipped: several attempts may read them at the same time."""
+        """Fold `records`, skipping those already folded: several attempts may read them at the same time."""
         for record in records:
             if record.rev <= self._rev:
                 continue

@@ -21,19 +21,19 @@ from planloop.schemas.objects.case import CASE_KIND, CaseState, CaseVerdict
 
 _BY_NAME: Final = (f"{NO_SUCH_TOOL} `", f"{NOT_GRANTED} `")
 _OF_TURNS: Final = frozenset({"agent.woken", "turn.started"})
-"""Records that may hold the results of calls as well."""
+"""Types of records that may also contain results of calls."""
 
 
 def record_writer(record: Record) -> str:
-    """The address of who wrote it: `agent/a` where the actor is `agent:a`, or where it is a whole turn of `a`."""
+    """The address of the record's author: `agent/a` if the actor is `agent:a` or the record is a whole turn of `a`."""
     draft = record.draft
     return draft.subject if draft.type in _OF_TURNS else draft.actor.replace(":", "/", 1)
 
 
 def rejected_calls(rulings: Mapping[str, object]) -> Iterator[tuple[str, str, str]]:
-    """The calls that `call.authorized` ended: address, last state, and what the agent read.
+    """Yield the calls that `call.authorized` ended: address, last state, and the text that the agent read.
 
-    All others continue: allowed calls, and those that wait for an approval.
+    All others continue: allowed calls, and calls that wait for an approval.
     """
     for call, ruling in rulings.items():
         state, _, text = str(ruling).partition(": ")
@@ -42,33 +42,33 @@ def rejected_calls(rulings: Mapping[str, object]) -> Iterator[tuple[str, str, st
 
 
 def is_unknown_tool(text: str) -> bool:
-    """Whether a call that was turned down with `text` was of a tool that its agent does not have."""
+    """Whether `text`, the reason why a call was refused, says that the agent has no such tool."""
     return text.startswith(_BY_NAME)
 
 
-# An event is a line of `events.jsonl` without its `seq`. No random part of the plan (ids of calls and objects) gets
-# into an event, so two deterministic runs have the same events except for `ts`, `timing`, `rev` and `n`.
+# An event is a line of `events.jsonl` without its `seq`. Events contain no random parts of the plan (ids of calls and
+# objects), so two deterministic runs have the same events except for `ts`, `timing`, `rev` and `n`.
 
 ENDING: Final = frozenset({"done", "fail"})
-"""Tools that only end an agent's work."""
+"""Tools that only end the work of an agent."""
 TIMES: Final = frozenset({"runtime"})
-"""Soft figures in seconds: under `timing`, since no two runs have the same."""
+"""Soft figures in seconds. They are under `timing`, because they differ from run to run."""
 RUNS_OWN: Final = "human:file"
-"""The author who applies the plan of the run itself."""
+"""Author of the patches that apply the plan of the run."""
 _NOTHING: Final[Mapping[str, float]] = {"tokens_in": 0, "tokens_out": 0, "usd": 0.0}
 UP: Final = frozenset({"running", "healthy"})
 
 
 @mutable
 class _Attempt:
-    """An entry during its attempt: its place in the events, and what is known about it."""
+    """A running attempt of an entry: how events name it, and what is known about it so far."""
 
     entry: RunEntry
     number: int
     calls: dict[str, int] = field(default_factory=dict)
     usage: dict[str, float] = field(default_factory=dict)
     billed: dict[str, Decimal] = field(default_factory=dict)  # Dollars by the uid of an agent, so far.
-    stronger: set[str] = field(default_factory=set)  # Agents that a stronger model continues.
+    stronger: set[str] = field(default_factory=set)  # Agents that continue with a stronger model.
     has_escalated: bool = False
     escalated: dict[str, float] = field(default_factory=dict)  # What their stronger models used.
     is_up: bool = False
@@ -79,7 +79,7 @@ class _Attempt:
 
 @mutable
 class RunProjection:
-    """Folds records. `note` returns the events of a record, in order."""
+    """Folds records to events. `note` returns the events of a record, in order."""
 
     compiled: CompiledRun
     run: str
@@ -114,10 +114,10 @@ class RunProjection:
             "data": data,
         }
 
-    # What each type of record says. All of them: (projection, record, one of its entries) → events.
+    # One method for each type of record: (projection, record, one of its entries) → events.
 
     def _planned(self, record: Record, said: SubRecord) -> Iterator[JsonObject]:
-        """New tasks of the plan are new attempts; a person's change to one marks its entry."""
+        """New tasks of the plan are new attempts. If a person changes a task, its entry is marked as touched."""
         if record.draft.actor.startswith("human:") and record.draft.actor != RUNS_OWN:
             for difference in said.data.get("differences", ()):
                 self._touch(str(difference["address"]))
@@ -189,14 +189,14 @@ class RunProjection:
             _add(attempt.usage, {"calls": 1})
 
     def _billed(self, record: Record, said: SubRecord) -> Iterator[JsonObject]:
-        """Requests that brought no reply, and summaries, cost as well."""
+        """Count requests without a reply, and summaries: they cost as well."""
         attempt = self._of(said.subject)
         if attempt is not None:
             _used(record, said, attempt)
         return iter(())
 
     def _escalated(self, record: Record, said: SubRecord) -> Iterator[JsonObject]:
-        """A stronger model continues: usage from here on is its cost."""
+        """A stronger model continues: later usage is counted as its cost."""
         attempt = self._of(said.subject)
         if attempt is not None:
             attempt.stronger.add(said.subject)
@@ -206,7 +206,7 @@ class RunProjection:
             )
 
     def _woken(self, record: Record, said: SubRecord) -> Iterator[JsonObject]:
-        """A new run of an agent begins with its own model again."""
+        """A new run of an agent starts with its own model again."""
         del record
         attempt = self._of(said.subject)
         if attempt is not None:
@@ -214,7 +214,7 @@ class RunProjection:
         return iter(())
 
     def _authorized(self, record: Record, said: SubRecord) -> Iterator[JsonObject]:
-        """A call that is refused immediately has no other end."""
+        """Report calls that were refused immediately: no later record ends them."""
         for address, state, text in rejected_calls(said.data):
             yield from self._result(record, said.subject, address, {"state": state, "text": text})
 
@@ -239,7 +239,7 @@ class RunProjection:
             yield self._event(record, "env/up" if is_up else "env/down", attempt, data)
 
     def _touched(self, record: Record, said: SubRecord) -> Iterator[JsonObject]:
-        """A person's word to an agent marks the entry."""
+        """A message from a person to an agent marks the entry as touched."""
         if record.draft.actor.startswith("human:"):
             self._touch(str(said.data.get("to", said.subject)))
         return iter(())
@@ -272,7 +272,7 @@ class RunProjection:
         yield self._event(record, "case/end", attempt, data)
 
     def _of(self, address: str) -> _Attempt | None:
-        """The attempt that an agent works for, or that a task is of: its own, or as a helper below."""
+        """The attempt that an agent or task at `address` belongs to, directly or as a descendant."""
         path = address.partition("/")[2]
         return self.attempts.get("task/" + path.partition("/")[0])
 
@@ -297,7 +297,7 @@ _READERS: Final[Mapping[str, _Reader]] = MappingProxyType(
 
 
 def _planned(compiled: CompiledRun) -> JsonObject:
-    """How many trials of each case each model has."""
+    """The number of trials by model and case."""
     found: dict[str, dict[str, int]] = {name: {} for name in compiled.models}
     for entry in compiled.entries.values():
         found[entry.model][entry.case] = found[entry.model].get(entry.case, 0) + 1
@@ -311,7 +311,7 @@ def _add(total: dict[str, float], more: Mapping[str, object]) -> None:
 
 
 def _used(record: Record, said: SubRecord, attempt: _Attempt) -> JsonObject:
-    """The usage of a request: tokens as reported, and dollars as billed to the agent."""
+    """The usage of a request: tokens as the provider reported them, dollars as billed to the agent."""
     stated = said.data.get("usage") or {}
     before = sum(attempt.billed.values())
     for change in record.draft.changes:
@@ -341,14 +341,14 @@ ASKED: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
         "case/start": frozenset({"variant", "language", "tags", "case_key"}),
     }
 )
-"""What these say from plan.json and not from the log: another once `resume --suite`, or a person, has changed it."""
+"""Members that come from plan.json and not from the log. They differ after `resume --suite` or an edit of the file."""
 
 NAMED: Final = frozenset({"run"})
-"""Depends on the folder's name, which users may change: no figure depends on it."""
+"""Members that depend on the folder's name. Users may rename the folder, and no figure depends on it."""
 
 
 class EventVerifier:
-    """`lines` are the existing ones. `note` takes the records of the log, from the first one on."""
+    """Compares existing `lines` with the log. `note` takes the log's records, starting with the first."""
 
     def __init__(self, lines: Iterable[bytes], projection: RunProjection) -> None:
         self._lines = iter(lines)
@@ -357,7 +357,7 @@ class EventVerifier:
         self._is_replanned = False
 
     def note(self, records: Iterable[Record]) -> Iterator[JsonObject]:
-        """The events of `records` without an existing line. Raises BadEvents for a line that differs from the log."""
+        """Yield the events of `records` that have no line yet. Raises BadEvents if a line differs from the log."""
         for record in records:
             for number, made in enumerate(self._projection.note(record)):
                 self._seq += 1
@@ -366,15 +366,15 @@ class EventVerifier:
                 if there is None:
                     yield event
                 elif (other := self._other(there, event)) is not None:
-                    raise BadEvents(self._seq, f"`{other}` is not what the run's log says")
+                    raise BadEvents(self._seq, f"`{other}` differs from the run's log")
 
     def end(self) -> None:
-        """Raises BadEvents if lines are left that the log, folded to its end, does not have."""
+        """Raise BadEvents if lines are left after the whole log was compared."""
         if next(self._lines, None) is not None:
-            raise BadEvents(self._seq + 1, "the run's log says nothing of this")
+            raise BadEvents(self._seq + 1, "the run's log has no such event")
 
     def _other(self, there: bytes, event: JsonObject) -> str | None:
-        """The member in which the line `there` is another event than `event`; None when it is the same."""
+        """The first member in which the line `there` differs from `event`; None if they are equal."""
         if there == canonical_bytes(event):
             return None
         line = decode(there)
@@ -387,7 +387,7 @@ class EventVerifier:
 
 
 def _asked_by(opening: JsonObject) -> object:
-    """The digest of the plan.json that an opening was made with."""
+    """The digest of the plan.json that a `run/open` event names."""
     data = opening.get("data")
     return data.get("plan") if isinstance(data, dict) else None
 
@@ -399,8 +399,8 @@ def _without(names: frozenset[str], event: JsonObject) -> JsonObject:
     return event | {"data": {name: value for name, value in data.items() if name not in names}}
 
 
-# The run's log is durable before its events are. So the writer folds the log from its beginning, compares the file with
-# it, and appends the rest: a crash loses no event and doubles none.
+# The run's log is durable before its events. The writer folds the log from the start, compares the file with it, and
+# appends the missing events, so a crash neither loses nor duplicates an event.
 
 FILE: Final = "events.jsonl"
 
@@ -410,9 +410,9 @@ class EventsTaken(Exception):
 
 
 class EventFile:
-    """The file in `folder`, open for appending. `note` takes the records of the log, from the first one on.
+    """`events.jsonl` in `folder`, open for appending. `note` takes the log's records, starting with the first.
 
-    Raises EventsTaken, BadEvents (see `reading.py`), OSError.
+    Raises EventsTaken, BadEvents, OSError.
     """
 
     def __init__(self, folder: Path, projection: RunProjection) -> None:
@@ -434,12 +434,12 @@ class EventFile:
     def note(self, records: Iterable[Record]) -> list[JsonObject]:
         """Append the missing events of `records`, and return them.
 
-        Raises BadEvents if an existing line differs from the log; OSError, as for a full disk: the next writer
-        completes what was written.
+        Raises BadEvents if an existing line differs from the log, and OSError, for example for a full disk; the next
+        writer completes the file.
         """
         fresh = list(self._holding.note(records))
         if fresh:
-            # As one: a reader sees whole lines but for the last, whatever happens.
+            # In one write: a reader sees at most one incomplete line, the last one.
             self._write(b"".join(canonical_bytes(event) + b"\n" for event in fresh))
         return fresh
 
@@ -450,11 +450,11 @@ class EventFile:
             self._file.close()
 
     def _write(self, content: bytes) -> None:
-        while content:  # A disk that fills up takes a part, and reports an error only at the next write.
+        while content:  # A full disk accepts a part, and reports the error only at the next write.
             content = content[self._file.write(content) :]
 
     def _look(self) -> Iterator[bytes]:
-        """The existing lines. A torn line at the end is moved to its own file."""
+        """Yield the existing lines. A torn line at the end is moved to a separate file."""
         self._file.seek(0)
         content = self._file.read()
         reading = read_events(content)

@@ -1,8 +1,8 @@
 """Read `events.jsonl`, whole or while it grows.
 
-A line counts once its newline is written. The file is a projection of the run's log, so a torn end is set aside and
-reported to the caller, while a gap in `seq` or a broken line before the end is an error with its location: nothing is
-skipped silently. Folding is in `planloop.benchmarks.scoring.fold`.
+A line is complete once its newline is written. The file is a projection of the run's log, so a torn end is set aside
+and reported to the caller. A gap in `seq` or an invalid line before the end is an error with its location: nothing is
+skipped silently. `planloop.benchmarks.scoring.fold` folds the events.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ from planloop.schemas.canonical_json import Json, JsonObject
 from planloop.schemas.frozen import frozen
 
 FIRST_SEQ: Final = 1
-HINT: Final = "events.jsonl is made from the run's log: move it away, and plan bench resume writes it anew"
+HINT: Final = "move events.jsonl away and run `plan bench resume`, which writes it again from the run's log"
 
 
 @frozen
 class BenchEvent:
-    """One line. `ts` is seconds since 1970; what names an entry is None in events about the whole run."""
+    """One line. `ts` is in seconds since 1970. Events about the whole run have None for the members that name an
+    entry."""
 
     seq: int
     ts: float
@@ -36,7 +37,7 @@ class BenchEvent:
 
 @frozen
 class TornEvent:
-    """The end of a file that a crash left: not a whole event. `line` counts from 1, `offset` is in bytes."""
+    """Incomplete event at the end of a file, left by a crash. `line` counts from 1, `offset` is in bytes."""
 
     line: int
     offset: int
@@ -45,14 +46,14 @@ class TornEvent:
 
 @frozen
 class EventsRead:
-    """The content of a file: its whole events, and the torn end that was set aside."""
+    """The content of a file: its complete events, and the torn end, if any."""
 
     events: tuple[BenchEvent, ...]
     torn: TornEvent | None = None
 
 
 class BadEvents(Exception):
-    """The file is not a sequence of events: `what` is wrong in `line` (from 1). `HINT` is the fix."""
+    """Invalid events: `what` is the problem in `line` (from 1). `HINT` is the fix."""
 
     def __init__(self, line: int, what: str) -> None:
         super().__init__(f"events.jsonl, line {line}: {what}")
@@ -61,9 +62,9 @@ class BadEvents(Exception):
 
 
 class EventReader:
-    """Reads a growing file. `feed` it the added bytes; an incomplete line waits for the rest.
+    """Reads a growing file. `feed` it the added bytes; an incomplete line is kept until the rest arrives.
 
-    `after` is the seq of the last known event: the next must follow it.
+    `after` is the seq of the last known event; the next event must have the next seq.
     """
 
     def __init__(self, after: int = FIRST_SEQ - 1) -> None:
@@ -73,7 +74,7 @@ class EventReader:
         self._rest = b""
 
     def feed(self, content: bytes) -> tuple[BenchEvent, ...]:
-        """The events that `content` completes. Raises BadEvents; the reader is of no use after that."""
+        """Return the events that `content` completes. Raises BadEvents; do not use the reader after that."""
         *whole, rest = content.split(b"\n")
         if whole:
             whole[0] = self._rest + whole[0]
@@ -84,7 +85,7 @@ class EventReader:
 
     @property
     def torn(self) -> TornEvent | None:
-        """What waits for the rest of its line; None when the last line is whole."""
+        """The incomplete last line; None if the last line is complete."""
         return TornEvent(self._lines + 1, self._offset, self._rest) if self._rest else None
 
     def _event(self, line: bytes) -> BenchEvent:
@@ -98,10 +99,10 @@ class EventReader:
 
 
 def read_events(content: bytes) -> EventsRead:
-    """All events of a finished file. Raises BadEvents.
+    """Read all events of a finished file. Raises BadEvents.
 
-    A last line with its newline that is not an event is torn, too: a power failure can keep the length of a file and
-    lose its content.
+    An invalid last line counts as torn even if it has a newline: a power failure can keep the length of a file and lose
+    its content.
     """
     reader = EventReader()
     if content.endswith(b"\n"):
@@ -116,20 +117,20 @@ def read_events(content: bytes) -> EventsRead:
 
 
 def _parsed(line: bytes, place: int) -> BenchEvent:
-    # `line` may be any bytes: a disk can return zeros, a person can have edited the file.
+    # `line` may be any bytes: a disk can return zeros, and a person can edit the file.
     try:
         raw = canonical_json.decode(line)
     except ValueError:
-        raise BadEvents(place, "this is not JSON") from None
+        raise BadEvents(place, "not JSON") from None
     if not isinstance(raw, dict):
-        raise BadEvents(place, "an event is an object")
+        raise BadEvents(place, "an event must be an object")
     return parse_event(raw, place)
 
 
 def parse_event(raw: JsonObject, place: int) -> BenchEvent:
-    """The event that the object in line `place` says. Raises BadEvents."""
+    """Return the event of the object in line `place`. Raises BadEvents."""
     values: tuple[Json, ...] = tuple(map(raw.get, _KINDS))
-    if not _are_sound(tuple(map(type, values))):  # `isinstance` takes true for a whole number.
+    if not _are_sound(tuple(map(type, values))):  # `isinstance` accepts true as a whole number.
         for value, (name, kinds) in zip(values, _KINDS.items(), strict=True):
             if type(value) not in kinds:
                 raise BadEvents(place, f"{name} is {_kind(value)}, not {_NAMES[kinds]}")
@@ -138,7 +139,7 @@ def parse_event(raw: JsonObject, place: int) -> BenchEvent:
 
 @lru_cache(maxsize=64)
 def _are_sound(types: tuple[type, ...]) -> bool:
-    """Whether members of these types make an event; there are few such rows of types."""
+    """Whether members of these types make an event. Cached, because few combinations of types occur."""
     return all(one in kinds for one, kinds in zip(types, _KINDS.values(), strict=True))
 
 
@@ -177,6 +178,6 @@ def _kind(value: Json) -> str:
 
 def _gap(last: int, found: int) -> str:
     if found <= last:
-        return f"seq {found} stands after {last}: events stand twice or out of order"
+        return f"seq {found} follows {last}: events are duplicated or out of order"
     missing = f"{last + 1}" if found == last + 2 else f"{last + 1} to {found - 1}"
-    return f"seq {found} stands after {last}: {missing} missing"
+    return f"seq {found} follows {last}: {missing} missing"

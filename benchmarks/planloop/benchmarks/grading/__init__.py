@@ -1,1 +1,1 @@
-"""Judge the result of an attempt, out of the agent's reach."""
+"""Grade the result of an attempt where the agent cannot interfere."""

@@ -1,4 +1,4 @@
-"""Containers of grading: the program under test with a load-aware deadline, and one for check commands."""
+"""Containers for grading: one runs the program under test, with a load-aware deadline; one runs check commands."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ from planloop.schemas import quantities
 from planloop.schemas.canonical_json import Json, JsonObject, decode, sha256_hex
 from planloop.schemas.frozen import frozen
 
-# The start command is looked for in this order: an executable `run`, the `start` script of package.json, the alias
-# `:run` of deps.edn, a Clojure `-main` below `src`, a file called main, server, app, index or core. This reads the
+# The start command is searched in this order: an executable `run`, the `start` script of package.json, the alias `:run`
+# of deps.edn, a Clojure `-main` below `src`, a file called main, server, app, index or core. The search reads the
 # folder and runs nothing.
 
 AUTO: Final = "auto"
@@ -52,9 +52,9 @@ PROGRAMS: Final[Mapping[str, Sequence[str]]] = {
     "cljc": _CLOJURE,
     "py": ("python3",),
 }
-"""What runs a file with such an ending."""
+"""The program that runs a file, by its extension."""
 READ_MAX: Final = 1 << 20
-# The texts are an agent's: the patterns are unambiguous, and every repetition is bounded.
+# An agent wrote the texts, so the patterns are unambiguous and every repetition is bounded.
 _NAMESPACE: Final = re.compile(
     r"\(ns\s{1,99}(?:\^(?:\{[^}]{0,999}\}|[^\s{]\S{0,99})\s{1,99}){0,9}([\w.*+!?<>=-]{1,199})"
 )
@@ -64,14 +64,14 @@ _CALLS_MAIN: Final = re.compile(r"^\(-main\b", re.MULTILINE)
 
 @frozen
 class StartCommand:
-    """`argv` starts the program in its folder; None if nothing can be started. `tried` lists the searches, in order."""
+    """How to start a program in its folder: `argv`, None if there is nothing to start. `tried` lists the searches."""
 
     argv: tuple[str, ...] | None
     tried: tuple[str, ...]
 
 
 def find_start_command(folder: Path, run: str | list[str]) -> StartCommand:
-    """How the program in `folder` is started: as `run` says, which is a command or `auto`. Blocks: for a thread."""
+    """Find how to start the program in `folder`. `run` is a command or `auto`. Blocks: call in a thread."""
     if run != AUTO:
         argv = ("sh", "-c", run) if isinstance(run, str) else tuple(str(word) for word in run)
         return StartCommand(argv, ("the case's own command",))
@@ -92,7 +92,7 @@ def _run(folder: Path) -> Iterator[Sequence[str]]:
 
 
 def _interpreter(text: str) -> Sequence[str]:
-    """The interpreter of the first line: not every tool that writes a file can make it executable."""
+    """The interpreter in the first line. Not every tool that writes files can make them executable."""
     first = text.partition("\n")[0]
     return first[2:].split() if first.startswith("#!") and first[2:].split() else ["sh"]
 
@@ -128,7 +128,7 @@ def _texts(value: Json) -> list[str]:
 
 
 def _clojure_main(folder: Path) -> Iterator[Sequence[str]]:
-    """A namespace with a `-main`, of files called as usual before others, high up before deep down."""
+    """Namespaces with a `-main`: files with usual names first, then by depth."""
     names = [path for ending in ("clj", "cljc") for path in (folder / "src").glob(f"**/*.{ending}")]
     for path in sorted(names, key=lambda path: (_place(path.stem), len(path.parts), str(path))):
         text = _text(path)
@@ -155,7 +155,7 @@ def _by_name(folder: Path) -> Iterator[Sequence[str]]:
 
 
 def _started(path: Path, program: Sequence[str], name: str) -> Sequence[str]:
-    """A Lisp file with a `-main` that it does not call itself is started by its namespace."""
+    """The command for a file. A Lisp file with a `-main` that it does not call itself is started by its namespace."""
     if program in (_NBB, _CLOJURE):
         text = _text(path)
         found = _NAMESPACE.search(text)
@@ -183,11 +183,11 @@ _LOOKS: Final[Mapping[str, Callable[[Path], Iterator[Sequence[str]]]]] = {
 
 
 # A verdict must not depend on the load of the machine. Linux reports how long processes waited for a processor
-# (pressure stall information, Documentation/accounting/psi.rst of the kernel); such time does not count against the
-# program, up to a bound.
+# (pressure stall information, Documentation/accounting/psi.rst of the kernel). Up to a limit, this time does not count
+# against the program.
 
 PRESSURE: Final = Path("/proc/pressure/cpu")
-LEAST: Final = 0.25  # Of a second that passes, so much counts at least: a wait is at most four times as long.
+LEAST: Final = 0.25  # The share of each second that always counts: a deadline is extended at most fourfold.
 
 
 def stalled_s(path: Path = PRESSURE) -> float:
@@ -200,30 +200,30 @@ def stalled_s(path: Path = PRESSURE) -> float:
 
 
 class LoadAwareDeadline:
-    """Waits `within_s` seconds of a machine that has nothing else to do. Times are seconds of any one clock."""
+    """A deadline of `within_s` seconds on an idle machine; later on a busy one. Times are seconds of one clock."""
 
     def __init__(self, within_s: float, now: float, stalled: float) -> None:
         self._left_s = within_s
         self._now, self._stalled = now, stalled
 
     def is_over(self, now: float, stalled: float) -> bool:
-        """Whether it is used up, asked again and again; `stalled` is what `stalled_s` says at `now`."""
+        """Whether the deadline has passed. Call it repeatedly; `stalled` is the value of `stalled_s` at `now`."""
         passed, stood = now - self._now, stalled - self._stalled
         self._now, self._stalled = now, stalled
         self._left_s -= max(passed * LEAST, passed - max(0.0, stood))
         return self._left_s <= 0
 
 
-# The program has the export of the workspace, where it may write, a `/tmp`, and no way out: it runs on its own internal
-# network, on which the checks reach it by its address. `no-entry` (nothing to start) and `not-ready` (it does not
-# answer) are failures of the program. A failure of the engine says nothing about the program and is EngineFailed.
+# The program may write to the export of the workspace and to `/tmp`. It runs on a separate internal network without
+# access to other networks; the checks reach it by its address. `no-entry` (nothing to start) and `not-ready` (it does
+# not respond) are failures of the program. A failure of the engine says nothing about the program and is EngineFailed.
 
 HOST_NAME: Final = "work"
-"""What containers that grade call themselves: nothing that differs between equal runs."""
+"""Host name in containers for grading. It is the same in all runs, so that equal runs do not differ."""
 LABEL: Final = "planloop.bench"
 BOUND: Final = ContainerLimits(memory_bytes=1 << 30, pids=256)
 PAUSE_S: Final = 0.05
-"""Between two looks at whether it answers."""
+"""Pause between two readiness probes."""
 ASK_S: Final = 5.0
 WITHIN_S: Final = 30.0
 LOG_BYTES_MAX: Final = 1 << 20
@@ -234,9 +234,9 @@ REMOVED: Final = "a container was removed while it was used for grading"
 
 @frozen
 class GradedProgram:
-    """The program to start: `serve` of the case, the export in `folder`, the id or name of an image.
+    """A program to start: `serve` of the case, the export in `folder`, the id or name of an image.
 
-    `name` is the attempt's, and `run` identifies the run on this machine.
+    `name` is the name of the attempt; `run` identifies the run on this machine.
     """
 
     serve: JsonObject
@@ -247,7 +247,7 @@ class GradedProgram:
 
     @property
     def container(self) -> str:
-        """Its name, and that of its network: the same after a crash."""
+        """The name of its container and of its network; the same after a crash."""
         return f"planloop-bench-{sha256_hex(f'{self.run} {self.name}'.encode())[:12]}"
 
     @property
@@ -257,9 +257,9 @@ class GradedProgram:
 
 @frozen
 class ProgramStart:
-    """The state of the program. `url` is empty if it does not answer; `words` then say why. `log` is its output.
+    """The state of a program. `url` is empty if it does not respond; `words` then say why. `log` is its output.
 
-    `ref` is its container, empty if none was created.
+    `ref` is the id of its container, empty if none was created.
     """
 
     words: str
@@ -270,10 +270,10 @@ class ProgramStart:
 
 @asynccontextmanager
 async def run_program(engine: ContainerEngine, program: GradedProgram) -> AsyncIterator[ProgramStart]:
-    """The program, running and ready, while the block lasts; or why it is not. Raises EngineFailed."""
+    """Run the program while the block runs. Yields it once it is ready, or why it is not. Raises EngineFailed."""
     start = await anyio.to_thread.run_sync(find_start_command, program.folder, program.serve["run"])
     if start.argv is None:
-        yield ProgramStart(f"no-entry: there is nothing to start; looked for {', '.join(start.tried)}")
+        yield ProgramStart(f"no-entry: found nothing to start; looked for {', '.join(start.tried)}")
         return
     await _clear(engine, program)
     try:
@@ -285,17 +285,17 @@ async def run_program(engine: ContainerEngine, program: GradedProgram) -> AsyncI
         if why:
             yield ProgramStart(f"not-ready: {why}; started {shown}", log=await _log(engine, id_), ref=id_)
         else:
-            yield ProgramStart(f"{shown} answers", await _url(engine, id_, program), ref=id_)
+            yield ProgramStart(f"{shown} responds", await _url(engine, id_, program), ref=id_)
     finally:
         with anyio.CancelScope(shield=True), suppress(EngineFailed):
             await _clear(engine, program)
 
 
 async def was_killed(engine: ContainerEngine, ref: str, *, ends_itself: bool) -> bool:
-    """Whether the container was killed from outside, other than for memory. Raises EngineFailed if it is missing.
+    """Whether the container was killed from outside, except for lack of memory. Raises EngineFailed if it is missing.
 
-    Only from outside can its first process be killed, but the program can imitate that end. A program under test
-    `ends_itself`; other grading containers sleep, so every end of theirs comes from outside.
+    Only a process outside the container can kill its first process, but the program can imitate that exit code. So a
+    program under test has `ends_itself`. Other containers for grading sleep: if one ends, it was killed from outside.
     """
     found = await engine.container(ref)
     if found is None:
@@ -305,7 +305,7 @@ async def was_killed(engine: ContainerEngine, ref: str, *, ends_itself: bool) ->
 
 
 async def remove_leftovers(engine: ContainerEngine, run: str) -> None:
-    """Remove what a dead owner left of its grading; called before any grading. Raises EngineFailed."""
+    """Remove containers and networks that a crashed owner left. Call it before any grading. Raises EngineFailed."""
     for found in await engine.containers({LABEL: run}):
         await engine.remove(found.id)
     for network in await engine.networks({LABEL: run}):
@@ -329,7 +329,7 @@ def _creation(program: GradedProgram, argv: tuple[str, ...]) -> ContainerCreatio
 
 
 async def _clear(engine: ContainerEngine, program: GradedProgram) -> None:
-    """Also removes what a killed grading of the same attempt left."""
+    """Remove the program's container and network, also those of a killed grading of the same attempt."""
     found = await engine.container(program.container)
     if found is not None:
         await engine.remove(found.id)
@@ -348,7 +348,8 @@ def _url_of(found: FoundContainer, program: GradedProgram) -> str:
 
 
 async def _why_not_ready(engine: ContainerEngine, id_: str, program: GradedProgram) -> str:
-    """Empty once it answers; else why it will not, at the latest when its time is over."""
+    """Wait until the program responds and return an empty text, or return why it does not, at the latest at its
+    deadline."""
     ready = program.serve["ready"]
     within_s = _seconds(ready.get("within", WITHIN_S))
     patience = LoadAwareDeadline(within_s, anyio.current_time(), stalled_s())
@@ -362,7 +363,7 @@ async def _why_not_ready(engine: ContainerEngine, id_: str, program: GradedProgr
         if url and await _answers(url, ready):
             return ""
         await anyio.sleep(PAUSE_S)
-    return f"nothing answered on port {program.serve['port']} within {within_s:g} s"
+    return f"no response on port {program.serve['port']} within {within_s:g} s"
 
 
 def _seconds(raw: Json) -> float:
@@ -380,7 +381,7 @@ async def _end(engine: ContainerEngine, id_: str, found: FoundContainer) -> str:
 
 
 async def _answers(url: str, ready: JsonObject) -> bool:
-    """Whether something answers there, whatever it says."""
+    """Whether the URL responds, with any status."""
     import aiohttp  # noqa: PLC0415 - takes 150 ms, and most runs serve nothing
 
     timeout = aiohttp.ClientTimeout(total=ASK_S)
@@ -406,20 +407,20 @@ async def _log(engine: ContainerEngine, id_: str) -> bytes:
     return bytes(out[:LOG_BYTES_MAX])
 
 
-# The container of command checks is not in the plan: its own labels let the next owner remove what a dead one left.
+# The container for check commands is not in the plan. Its labels let the next owner remove it after a crash.
 
 CHECKS: Final = "/checks"
 
 
 @frozen
 class CheckContainer:
-    """A running container with the graded workspace at /work, for commands that judge it."""
+    """A running container with the graded workspace at /work, in which check commands run."""
 
     engine: ContainerEngine
     ref: str
 
     async def run(self, argv: tuple[str, ...], mark: str, timeout_s: float, env: Mapping[str, str]) -> ExecEnd:
-        """Runs a command in it to its end, and ends what that left running. Raises EngineFailed."""
+        """Run a command to its end, then stop the processes that it left. Raises EngineFailed."""
         try:
             return await self.engine.run(self.ref, ExecCommand(argv, mark, env, WORK_FOLDER, timeout_s=timeout_s))
         finally:
@@ -431,7 +432,7 @@ class CheckContainer:
 async def open_check_container(
     engine: ContainerEngine, run: str, name: str, image: str, workspace: Path, checks: Path
 ) -> AsyncIterator[CheckContainer]:
-    """A room for the attempt `name` of `run`, which finds its `checks` at /checks. Raises EngineFailed."""
+    """Start the container for the attempt `name` of `run`, with its `checks` at /checks. Raises EngineFailed."""
     full = f"planloop-bench-checks-{sha256_hex(f'{run} {name}'.encode())[:12]}"
     mounts = (
         ContainerMount(WORK_FOLDER, str(workspace)),

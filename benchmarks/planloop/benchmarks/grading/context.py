@@ -1,4 +1,4 @@
-"""What grading works with: engine, processes, clock and blob folder, passed in by the composition root."""
+"""Dependencies of grading: engine, processes, clock and blob folder, passed in by the composition root."""
 
 from __future__ import annotations
 
@@ -24,19 +24,25 @@ BLOBS_FOLDER: Final = "blobs"
 
 
 class BlobFolder:
-    """The blobs of the run in a folder. A blob that was found once is assumed to stay: nothing removes blobs."""
+    """The folder with the blobs of the run.
+
+    Nothing removes blobs, so a blob that was found once is not looked up again.
+    """
 
     def __init__(self, run: Path) -> None:
         self._folder = run / BLOBS_FOLDER
         self._known: set[str] = set()
 
     def kept(self, contents: Mapping[str, bytes]) -> dict[str, str] | None:
-        """The digests by name if all contents are stored already; None if one may have to be written."""
+        """Return the digests by name if all contents are known to be stored; None if one may have to be written."""
         found = {name: sha256_hex(content) for name, content in sorted(contents.items())}
         return found if self._known.issuperset(found.values()) else None
 
     def keep(self, contents: Mapping[str, bytes]) -> dict[str, str]:
-        """Writes each content once and durably; returns the digests by name. Raises OSError. Blocks: for a thread."""
+        """Write each content once and durably, and return the digests by name. Raises OSError.
+
+        Blocks: call in a thread.
+        """
         self._folder.mkdir(exist_ok=True)
         found = {name: _keep(self._folder, content) for name, content in sorted(contents.items())}
         self._known.update(found.values())
@@ -47,7 +53,7 @@ def _keep(folder: Path, content: bytes) -> str:
     name = sha256_hex(content)
     path = folder / name
     if not path.exists():
-        # Several attempts may have seen the same at the same time.
+        # Several attempts may write the same content at the same time.
         with tempfile.NamedTemporaryFile(dir=folder, prefix=".", delete=False) as half:
             half.write(content)
             half.flush()
@@ -58,9 +64,9 @@ def _keep(folder: Path, content: bytes) -> str:
 
 @frozen
 class GradingContext:
-    """`folder` is the run's, absolute, with its `blobs`. `engine` is called when it is needed.
+    """Dependencies of grading. `folder` is the absolute path of the run. `engine` is called when it is needed.
 
-    `witness` returns what an attempt's agent did, `containers` the plan's containers that a case used.
+    `witness` returns the evidence of an attempt, `containers` the plan's containers that a case used.
     """
 
     folder: Path

@@ -1,7 +1,7 @@
-"""Copy the workspace of an ended attempt out of the agent's reach. The copy is graded.
+"""Copy the workspace of an ended attempt to a place that the agent cannot reach. The copy is graded.
 
-Programs in containers may write to the copy. Left out are links that lead out of it, anything that is neither file nor
-folder, names that are not UTF-8, and `.git`, whose history is not work.
+Programs in containers may write to the copy. The copy omits links that point outside of it, anything that is neither a
+file nor a folder, names that are not UTF-8, and `.git`, whose history does not count as work.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ DROPPED: Final = frozenset({".git", ".plan"})
 OF_THE_WORK: Final = frozenset(
     {errno.ENAMETOOLONG, errno.ELOOP, errno.EACCES, errno.EPERM, errno.ENOENT, errno.ENOTDIR}
 )
-"""Read errors that the author of a file can cause; all others (no space, a broken disk) are the machine's."""
+"""Read errors that the agent can cause. All others (no space, a broken disk) are failures of the machine."""
 _SHOWN_CHARS: Final = 80
 
 
 class Ungradable(Exception):
-    """The workspace is such that it cannot be graded, which is the doing of who worked in it."""
+    """The workspace cannot be graded because of what the agent did to it."""
 
 
 class WorkspaceTooLarge(Ungradable):
-    """It holds more than is graded, or holds it too deep."""
+    """The workspace has too many bytes or files, or its folders are nested too deep."""
 
 
 class WorkspaceUnreadable(Ungradable):
-    """It holds what cannot be read, or is so deep that no path leads there."""
+    """The workspace contains files that cannot be read, or paths that are too long."""
 
 
 def is_light(source: Path) -> bool:
-    """Whether copying `source` takes no longer than handing it to a thread: it has a few small files, and no folder."""
+    """Whether copying `source` is as fast as starting a thread for it: it has a few small files and no folder."""
     try:
         with os.scandir(source) as found:
             first = list(islice(found, LIGHT_ENTRIES + 1))
@@ -56,9 +56,9 @@ def is_light(source: Path) -> bool:
 
 
 def export_workspace(source: Path, target: Path) -> None:
-    """Copy `source`, which may be missing, to `target`, where nothing of an earlier try stays.
+    """Copy `source`, which may be missing, to `target`, and delete an earlier copy there.
 
-    Raises OSError for failures of the machine, and Ungradable. Blocks: for a thread, unless `is_light`.
+    Raises OSError for failures of the machine, and Ungradable. Blocks: call in a thread, unless `is_light`.
     """
     if target.exists():
         shutil.rmtree(target, ignore_errors=True)
@@ -69,24 +69,24 @@ def export_workspace(source: Path, target: Path) -> None:
         try:
             copy.folder(source, target, limits.GRADED_DEPTH_MAX)
         except OSError as error:
-            if (why := _own_fault(error, source)) is None:
+            if (why := _caused_by_agent(error, source)) is None:
                 raise
             raise WorkspaceUnreadable(f"the workspace cannot be copied: {why}") from error
         copy.prune(target)
 
 
-def _own_fault(error: OSError, source: Path) -> str | None:
-    """Why `source` cannot be copied, where who worked in it has brought that about; None where the world has."""
+def _caused_by_agent(error: OSError, source: Path) -> str | None:
+    """Why `source` cannot be copied if the agent caused it; None if the machine failed."""
     place = Path(os.fsdecode(error.filename or ""))
     if place.is_relative_to(source) and error.errno in OF_THE_WORK:
         shown = printable_name(str(place.relative_to(source)))
         return f"{error.strerror}: {shown if len(shown) <= _SHOWN_CHARS else f'{shown[:_SHOWN_CHARS]}…'}"
-    # The copy has a longer name: what can be read just so may have no place there.
+    # The path of the copy is longer: a path of the maximal length can be read, but not copied.
     return error.strerror if error.errno == errno.ENAMETOOLONG else None
 
 
 class _Copy:
-    """One copy under way."""
+    """A copy in progress: counts what it copies, and remembers links."""
 
     def __init__(self, source: Path) -> None:
         self.source = source
@@ -113,7 +113,7 @@ class _Copy:
                 _copy_file(entry.path, place, 0o777 if info.st_mode & 0o111 else 0o666)
 
     def _count(self, info: os.stat_result) -> None:
-        """Folders and links count as files do: each of them takes room."""
+        """Count an entry against the limits. Folders and links count like files, because they use space too."""
         self.entries += 1
         self.size_bytes += info.st_size if stat.S_ISREG(info.st_mode) else 0
         if self.entries > limits.GRADED_ENTRIES_MAX or self.size_bytes > limits.GRADED_BYTES_MAX:
@@ -128,14 +128,15 @@ class _Copy:
             self.links.append(place)
 
     def prune(self, target: Path) -> None:
-        """Remove links that are dangling, or lead out of the copy through other links. Nothing changes it meanwhile."""
+        """Remove links that are dangling, or point outside of the copy through other links. The copy must not
+        change."""
         root = target.resolve() if self.links else target
         for place in [one for one in self.links if not _leads_within(one, root)]:
             place.unlink()
 
 
 def _copy_file(source: str, place: Path, mode: int) -> None:
-    """Copy a file to a new path. By hand: `shutil` makes ten system calls for what is known already."""
+    """Copy a file to a new path. Does not use `shutil`, which makes ten system calls for values that are known here."""
     reading = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         writing = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
@@ -151,16 +152,16 @@ def _copy_file(source: str, place: Path, mode: int) -> None:
 
 
 def _leads_within(link: Path, root: Path) -> bool:
-    """Whether it leads, or would lead, to something below `root`, by a way that the system follows to its end."""
+    """Whether the link points below `root`, also if the target is missing, and the system can resolve it."""
     try:
         link.stat()
     except (FileNotFoundError, NotADirectoryError):
         pass  # A program under test may still create the target.
     except OSError:
-        return False  # In a circle, over too many links, by a name that no file can have.
+        return False  # A loop, too many links, or an invalid file name.
     return Path(os.path.realpath(link)).is_relative_to(root)
 
 
 def _is_text(name: str) -> bool:
-    """Whether a log and a command line can hold it, which bytes that are no UTF-8 cannot be in."""
+    """Whether the name is valid UTF-8: logs and command lines cannot contain other bytes."""
     return name == printable_name(name)

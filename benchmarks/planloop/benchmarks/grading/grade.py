@@ -1,4 +1,4 @@
-"""Grade one attempt: export its workspace, start its program, run every check where it belongs, decide the verdict."""
+"""Grade one attempt: export its workspace, start its program, run every check in its place, decide the verdict."""
 
 from __future__ import annotations
 
@@ -38,19 +38,19 @@ from planloop.schemas.objects.task import CheckSpec, TaskState
 from planloop.schemas.resource import Resource
 from planloop.schemas.spec.template_placeholders import fill_placeholders, nonce_names
 
-# One check, run where it belongs: on the log, in a fresh container, against the program, or on files.
+# A check runs on the log, in a fresh container, against the program, or on files.
 
 JUDGES: Final[Mapping[str, CheckJudge]] = MappingProxyType(
     {"calls": calls.judge_calls, "abstain": abstain.judge_abstain, "state": state.judge_state, "log": log.judge_log}
 )
 PROGRAM: Final = "program"
-"""The name of the program's host in all texts."""
+"""Stands for the program's host and port in all texts."""
 _MARK_CHARS: Final = 24
 
 
 @frozen
 class CheckRunner:
-    """Runs the checks of one attempt: in `container`, or on this machine. `url` is the program's, if there is one."""
+    """Runs the checks of one attempt in `container`, or on this machine. `url` is the program's, empty without one."""
 
     evidence: Evidence
     bench: CheckEnvironment
@@ -59,7 +59,7 @@ class CheckRunner:
     url: str = ""
 
     async def check(self, spec: CheckSpec) -> CheckFinding:
-        """What `spec` finds. Never raises but for cancellation."""
+        """Run the check `spec`. Raises nothing except for cancellation."""
         judge = JUDGES.get(spec.kind)
         if judge is not None:
             return judge(spec.arguments, self.evidence)
@@ -81,7 +81,7 @@ class CheckRunner:
         return judge_command_exit(spec, ProcessExit(ended.ending, ended.code, ended.output), is_inside=True)
 
     def _aimed(self, spec: CheckSpec) -> CheckSpec:
-        """The check with the program's address if it has none; no other host may answer instead."""
+        """The check with the program's address if it has none. Requests to other hosts are not allowed."""
         alone = CHECK_KINDS[spec.kind].alone
         if alone is None:
             return spec
@@ -92,9 +92,9 @@ class CheckRunner:
 
 
 def without_address(found: CheckFinding, url: str) -> CheckFinding:
-    """`found` with `program` where it names the host and port of `url`, which are others in each run."""
+    """Return `found` with `program` for the host and port of `url`, which differ from run to run."""
     parts = urlsplit(url)
-    call = f"('{parts.hostname}', {parts.port})", f"('{PROGRAM}', {parts.port})"  # As Python's own errors have it.
+    call = f"('{parts.hostname}', {parts.port})", f"('{PROGRAM}', {parts.port})"  # The form in Python's errors.
 
     def renamed(text: str) -> str:
         return re.sub(rf"(?<![\w.]){re.escape(parts.netloc)}(?!\d)", PROGRAM, text).replace(*call)
@@ -110,28 +110,33 @@ def without_address(found: CheckFinding, url: str) -> CheckFinding:
 
 
 def has_command(spec: CheckSpec) -> bool:
-    """Whether the check runs a command, which belongs into a container when there is one."""
+    """Whether the check runs a command. It then runs in the container, if there is one."""
     return spec.kind in CHECK_KINDS and not spec.arguments.keys().isdisjoint(("shell", "argv"))
 
 
 def looks_at_files(spec: CheckSpec) -> bool:
-    """Whether the check reads a file on this machine, following links wherever they lead."""
+    """Whether the check reads a file on this machine and follows its links."""
     return spec.kind in CHECK_KINDS and "path" in spec.arguments
 
 
 def count_work_errors(spec: CheckSpec, found: CheckFinding) -> CheckFinding:
-    """`found`, as failed where the work can have made an error of it: else an agent could choose to be in no rate."""
+    """Return `found`, with `fail` for an error that the work can have caused.
+
+    Errors are counted in no rate, so otherwise an agent could avoid a failure by causing an error.
+    """
     if found.result != "error" or not found.is_own:
         return found
     what = spec.arguments.get("path", "the work")
-    return replace(found, result="fail", message=f"{found.message}: what {what} holds keeps the check from its end")
+    return replace(
+        found, result="fail", message=f"{found.message}: the check could not finish because of the content of {what}"
+    )
 
 
 def judge_command_exit(spec: CheckSpec, exit_: ProcessExit, *, is_inside: bool) -> CheckFinding:
-    """Judge a command: if it does not end well and the work can be the cause, that is a failure of the work.
+    """Judge a command: if it has no exit code and the work can be the cause, the check fails.
 
-    If it `is_inside` a container, every program of the image is there: one that cannot start is never the machine's
-    fault.
+    If it ran inside a container (`is_inside`), a program that cannot start is a failure of the work: the image has
+    every program that the suite needs.
     """
     command = checks_command.command_text(spec.arguments)
     trouble = checks_command.explain_no_exit(exit_, spec.timeout_s)
@@ -144,36 +149,36 @@ def judge_command_exit(spec: CheckSpec, exit_: ProcessExit, *, is_inside: bool) 
 
 
 def _is_of_the_work(arguments: JsonObject) -> bool:
-    """Whether the program is named by a path in the workspace, so that only the work can have created it."""
+    """Whether the program is a path in the workspace, so that only the agent can have created it."""
     program = next(iter(arguments.get("argv", ())), "")
     return "/" in program and not program.startswith("/")
 
 
-# These ends of a task say nothing about the agent: the world failed, and the case is an `error`.
+# If a task ends for one of these reasons, the infrastructure failed. It says nothing about the agent: an `error`.
 
 OF_THE_WORLD: Final = frozenset({"ContainerFailed", "NoSandbox", "ParentFailed", "NeedsFailed", "NeedsCancelled"})
 """Reasons of a task's `Ready` condition."""
 
 
 def infrastructure_failure(case: Resource, task: Resource, containers: Iterable[Resource]) -> str:
-    """Return what failed outside the agent, in a sentence; empty if the task's end says something about the agent.
+    """Return the infrastructure failure that ended the task, as a sentence; empty if the agent decided the result.
 
-    `containers` are those that the task worked in.
+    `containers` are the containers that the task used.
     """
     cut = case.status.get("cut")
     if cut == CaseStopReason.WORLD:
         return str(case.status.get("why", ""))
     if task.state == TaskState.CANCELLED and cut is None:
-        return "it was cancelled"
+        return "the task was cancelled"
     ready = (task.status.get("conditions") or {}).get("Ready") or {}
     lost = next((one.address for one in containers if _is_lost(one)), "")
     if lost:
-        return f"{lost} went away while it was worked in"
+        return f"{lost} stopped or was replaced while the task used it"
     return f"{ready['reason']}: {ready.get('message', '')}" if ready.get("reason") in OF_THE_WORLD else ""
 
 
 def _is_lost(container: Resource) -> bool:
-    """Whether it ended, or was started or created again, which no agent in it can ask for."""
+    """Whether the container ended, or was restarted or created again. No agent inside it can do that."""
     status = container.status
     again = max(int(status.get("starts", 0)), int(status.get("incarnation", 0)))
     return again > 1 or bool(status.get("failures") or status.get("losses"))
@@ -182,12 +187,13 @@ def _is_lost(container: Resource) -> bool:
 PROGRAM_CHECK: Final = "program"
 CHECK_FILES: Final = "checks"
 ENCLOSED: Final = CommandSandbox(BUBBLEWRAP, is_alone=True)
-"""The sandbox of command checks without a container: they may run the agent's code, which must not find answers."""
+"""Sandbox of check commands outside of containers: they may run the agent's code, which must not find answers."""
 
 
 @frozen
 class _Attempt:
-    """What is graded: `case` is the compiled case, filled in for the entry; `folder` is for the workspace's copy."""
+    """The attempt to grade. `case` is the compiled case, filled in for the entry; `folder` is for the workspace's
+    copy."""
 
     name: str
     case: JsonObject
@@ -201,7 +207,7 @@ class _Attempt:
 async def grade_attempt(context: GradingContext, item: Resource, task: Resource) -> GradedCase:
     """Return the verdict on the result of `task` for the case `item`.
 
-    An infrastructure failure is an `error`, whatever the checks say.
+    An infrastructure failure is an `error`, whatever the results of the checks.
     """
     case = case_from_json(item.spec)
     failure = infrastructure_failure(item, task, context.containers(item))
@@ -213,7 +219,7 @@ async def grade_attempt(context: GradingContext, item: Resource, task: Resource)
     try:
         graded = await _AttemptGrader(context, await _attempt(context, case, entry)).grade()
     except export.Ungradable as error:
-        # The agent's own doing: as an error, which no rate counts, it would be a way to avoid a failure.
+        # The agent caused it. Errors are counted in no rate, so an error would be a way to avoid a failure.
         return GradedCase(CaseVerdict.FAIL, str(error))
     except OSError as error:
         return GradedCase(CaseVerdict.ERROR, f"grading failed: {error}")
@@ -241,7 +247,7 @@ async def _attempt(context: GradingContext, case: CaseSpec, entry: RunEntry) -> 
 
 
 def _check(compiled: CompiledRun, entry: RunEntry, written: JsonObject, filled: JsonObject) -> CheckSpec:
-    """A check with the entry's nonces; a kind that makes more nonces gets them as the argument `nonces`."""
+    """The check with the entry's nonces. A kind that needs more nonces gets the argument `nonces`."""
     spec = codec.from_json(CheckSpec, filled)
     if spec.kind not in CHECK_KINDS or not CHECK_KINDS[spec.kind].makes_nonces:
         return spec
@@ -251,7 +257,8 @@ def _check(compiled: CompiledRun, entry: RunEntry, written: JsonObject, filled: 
 
 @frozen
 class _CheckResults:
-    """`is_killed`: a check did not pass and a container was killed meanwhile, so the results say nothing yet."""
+    """Results of all checks. `is_killed`: a check did not pass and a container was killed, so the results do not
+    count."""
 
     results: tuple[JsonObject, ...]
     figures: JsonObject
@@ -267,7 +274,7 @@ class _AttemptGrader:
         self._case = attempt.case
         self._image: str = context.compiled.images.get(attempt.case["image"], attempt.case["image"])
         self._soft_commands = [figure for figure in attempt.soft if figure.sh]
-        # The folder was made for the attempt; nothing of the attempt writes around it.
+        # The folder was created for the attempt, and nothing of the attempt writes outside of it.
         self._environment = CheckEnvironment(
             context.processes,
             context.ids,
@@ -279,16 +286,16 @@ class _AttemptGrader:
         )
 
     async def grade(self) -> GradedCase:
-        """Raises OSError, EngineFailed and Ungradable."""
+        """Return the verdict. Raises OSError, EngineFailed and Ungradable."""
         attempt = self._attempt
-        if self._reads_files():  # A copy that no check reads would cost as much as judging the log.
+        if self._reads_files():  # Copying files that no check reads would cost as much as judging the log.
             await self._export()
         soft = conduct_figures(attempt.evidence.calls) | await self._code_figures()
-        # Before any program of the agent runs: it could add links to what it should have made.
+        # Before any program of the agent runs, which could add links to the files that the checks expect.
         looked = {check.key: await self._look(check) for check in attempt.checks if looks_at_files(check)}
         found = await self._run_checks(looked)
         if found.is_killed:
-            # From outside, or by the graded program, which looks the same: then it fails again.
+            # Killed from outside, or by the graded program itself, which looks the same and then fails again.
             found = await self._run_checks(looked)
         soft |= found.figures
         for figure in attempt.soft:
@@ -299,7 +306,7 @@ class _AttemptGrader:
         return decide_verdict(found.results, soft)
 
     def _reads_files(self) -> bool:
-        """Whether grading needs the files that were left, not only the log."""
+        """Whether grading needs the files of the workspace, not only the log."""
         is_logged_only = all(check.kind in JUDGES for check in self._attempt.checks)
         return self._case["serve"] is not None or bool(self._case["soft"]) or not is_logged_only
 
@@ -311,7 +318,7 @@ class _AttemptGrader:
             await anyio.to_thread.run_sync(export.export_workspace, source, target)
 
     async def _code_figures(self) -> JsonObject:
-        """The figures of code, before a program or a check changes a file."""
+        """Measure the figures of code, before a program or a check changes a file."""
         attempt = self._attempt
         if not attempt.soft:
             return {}
@@ -324,7 +331,7 @@ class _AttemptGrader:
         return await self._result(check.key, check.kind, finding, began)
 
     async def _run_checks(self, looked: Mapping[str, JsonObject]) -> _CheckResults:
-        """All checks, in fresh containers, with the results of those in `looked`. Raises EngineFailed."""
+        """Run all checks in fresh containers, except those with a result in `looked`. Raises EngineFailed."""
         async with AsyncExitStack() as stack:
             program = await stack.enter_async_context(self._program())
             if program is not None and not program.url:
@@ -344,7 +351,7 @@ class _AttemptGrader:
                 figures.append(finding.figures)
                 results.append(await self._result(check.key, check.kind, finding, began))
             measured = average_figures(figures)
-            for figure in self._soft_commands:  # After all checks, so that the commands cannot change their results.
+            for figure in self._soft_commands:  # After all checks, so that these commands cannot change their results.
                 measured |= figure.with_limits(figure.read_from(await runner.check(figure.check)))
             is_killed = False
             if any(result["result"] != "pass" for result in results):
@@ -360,7 +367,7 @@ class _AttemptGrader:
 
     @asynccontextmanager
     async def _program(self) -> AsyncIterator[containers.ProgramStart | None]:
-        """The program of the attempt in a fresh container; None for cases without one."""
+        """Run the program of the attempt in a fresh container; None if the case has no program."""
         attempt, serve = self._attempt, self._case["serve"]
         if serve is None:
             yield None
@@ -371,7 +378,7 @@ class _AttemptGrader:
 
     @asynccontextmanager
     async def _runner(self, url: str) -> AsyncIterator[CheckRunner]:
-        """Runs the checks. Commands get a container in which the program never ran."""
+        """Yield a runner for the checks. Commands get a container in which the program never ran."""
         context, attempt = self._context, self._attempt
         runner = CheckRunner(attempt.evidence, self._environment, context.run_check, url=url)
         has_commands = any(map(has_command, attempt.checks)) or bool(self._soft_commands)
@@ -385,7 +392,7 @@ class _AttemptGrader:
             yield replace(runner, container=container)
 
     def _write_check_files(self) -> Path:
-        """The folder with the case's files for checks, which no agent ever sees."""
+        """Write the case's files for checks, which no agent ever sees, and return their folder."""
         folder = self._context.folder / CHECK_FILES / self._attempt.name
         for path, text in self._case["check_files"].items():
             file = folder / path
@@ -395,13 +402,13 @@ class _AttemptGrader:
         return folder
 
     async def _result(self, name: str, kind: str, finding: CheckFinding, began: float | None = None) -> JsonObject:
-        """One result as events have it; `began` is when the check started."""
+        """A result in the form of events. `began` is when the check started."""
         took_s = 0.0 if began is None else self._context.clock.now() - began
         evidence: Mapping[str, bytes] = finding.evidence or ({"output": finding.output} if finding.output else {})
         blobs = self._context.blobs.kept(evidence) if evidence else {}
         if blobs is None:
             blobs = await anyio.to_thread.run_sync(self._context.blobs.keep, dict(evidence))
-        # A pass that looked at nothing is not a pass.
+        # A check that looked at nothing does not pass.
         result = "invalid" if finding.result == "pass" and finding.probes < 1 else finding.result
         return {
             "check": name,
@@ -415,7 +422,7 @@ class _AttemptGrader:
 
 
 def average_figures(figures: Sequence[Mapping[str, float]]) -> JsonObject:
-    """The figures of a case from those of its checks: of each the mean over the checks that have it."""
+    """The figures of a case: of each figure the mean over the checks that report it."""
     found: dict[str, list[float]] = {}
     for name, value in (figure for one in figures for figure in one.items()):
         found.setdefault(name, []).append(value)
@@ -423,8 +430,8 @@ def average_figures(figures: Sequence[Mapping[str, float]]) -> JsonObject:
 
 
 def decide_verdict(results: Sequence[JsonObject], soft: JsonObject) -> GradedCase:
-    """All must hold: one that failed decides, whatever came of the others. Else one that could not be run leaves the
-    case undecided."""
+    """Return the verdict of all results. All checks must pass; a failed one decides, whatever the others. Otherwise a
+    check that could not run leaves the case undecided."""
     by_result: dict[str, list[JsonObject]] = {}
     for one in results:
         by_result.setdefault(one["result"], []).append(one)
@@ -435,4 +442,4 @@ def decide_verdict(results: Sequence[JsonObject], soft: JsonObject) -> GradedCas
             return GradedCase(verdict, f"{found[0]['check']}: {found[0]['message']}{more}", tuple(results), soft)
     if not results:
         return GradedCase(CaseVerdict.INVALID, "no check was run", (), soft)
-    return GradedCase(CaseVerdict.PASS, f"all of {len(results)} checks hold", tuple(results), soft)
+    return GradedCase(CaseVerdict.PASS, f"all {len(results)} checks pass", tuple(results), soft)

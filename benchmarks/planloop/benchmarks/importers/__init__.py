@@ -1,1 +1,1 @@
-"""Convert public sets of cases in a folder to suites. None of the data ships with planloop."""
+"""Convert public benchmark data in a folder to suites. planloop ships none of the data."""

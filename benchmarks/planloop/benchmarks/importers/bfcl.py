@@ -14,23 +14,23 @@ from planloop.schemas.checks import matchers
 from planloop.schemas.frozen import frozen
 from planloop.schemas.spec.template_placeholders import replace_texts
 
-# A key of BFCL, `{function: {argument: [alternatives]}}`, becomes a needed call, and the calls that an oracle makes.
+# A key of BFCL, `{function: {argument: [alternatives]}}`, becomes a needed call and the calls of an oracle.
 
 OMIT: Final = ""
-"""Among the alternatives: the argument may be left out."""
+"""The alternative that means: the argument may be omitted."""
 
-OPTIONAL_MEMBERS_MAX: Final = 8  # Of one map in a key: each makes twice as many forms of it.
+OPTIONAL_MEMBERS_MAX: Final = 8  # In one map of a key: each doubles the number of its forms.
 
 
 class BadKey(ValueError):
-    """The key cannot become a needed call; the text says why."""
+    """The key cannot become a needed call; the message says why."""
 
 
 def needed_call(call: JsonObject, tools: Mapping[str, JsonObject]) -> JsonObject:
-    """The needed call. Raises BadKey."""
+    """Return the needed call for a key. Raises BadKey."""
     name, args = _only(call)
     if name not in tools:
-        raise BadKey(f"its key names `{name}`, which it does not offer")
+        raise BadKey(f"its key names the function `{name}`, which the row does not offer")
     types = tools[name].get("properties", {})
     if unknown := [arg for arg in args if arg not in types]:
         raise BadKey(f"its key names the argument `{unknown[0]}`, which `{name}` does not have")
@@ -41,7 +41,7 @@ def needed_call(call: JsonObject, tools: Mapping[str, JsonObject]) -> JsonObject
 
 
 def oracle_call(call: JsonObject, tools: Mapping[str, JsonObject], *, is_full: bool) -> JsonObject:
-    """A call that the key accepts: with all arguments, or only with the required ones."""
+    """Return a call that the key accepts: with all arguments, or only with the required ones."""
     name, args = _only(call)
     schema = tools.get(name, {})
     required, types = schema.get("required", ()), schema.get("properties", {})
@@ -58,15 +58,15 @@ def oracle_call(call: JsonObject, tools: Mapping[str, JsonObject], *, is_full: b
 
 
 def check_key(calls: Sequence[JsonObject], tools: Mapping[str, JsonObject]) -> None:
-    """Raises BadKey where the functions would not take what their key asks for."""
+    """Raise BadKey if a function does not accept the arguments in its key."""
     for call in calls:
         for name, given in call.items():
             if why := schema_misfits(given, {"type": "object", **tools[name]}):
-                raise BadKey(f"`{name}` does not take what its key asks for: {why}")
+                raise BadKey(f"`{name}` does not accept the arguments in its key: {why}")
 
 
 def schema_misfits(value: Json, schema: JsonObject) -> str:
-    """Why a value does not fit the schema; empty where it does."""
+    """Why a value does not match the schema; empty if it does."""
     try:
         fit_arguments({"type": "object", "properties": {"": schema}, "required": [""]}, {"": value})
     except BadWorldArguments as error:
@@ -76,10 +76,10 @@ def schema_misfits(value: Json, schema: JsonObject) -> str:
 
 def _only(call: JsonObject) -> tuple[str, JsonObject]:
     if len(call) != 1:
-        raise BadKey("its key has more than one function in one call")
+        raise BadKey("its key has several functions in one call")
     name, args = next(iter(call.items()))
     if not isinstance(args, dict):
-        raise BadKey(f"its key has no arguments by name for `{name}`")
+        raise BadKey(f"its key has no named arguments for `{name}`")
     return name, args
 
 
@@ -89,17 +89,17 @@ def _listed(alternatives: Json) -> list[Json]:
 
 def _alternatives(alternatives: Json, schema: JsonObject) -> Json:
     if not _listed(alternatives):
-        raise BadKey("it lists no alternative for one of its arguments")
+        raise BadKey("its key has an argument without alternatives")
     forms = list(chain.from_iterable(_forms(one, schema) for one in _listed(alternatives)))
     return forms[0] if len(forms) == 1 else {"one-of": forms}
 
 
 def _forms(value: Json, schema: JsonObject) -> list[Json]:
-    """The matchers of one alternative. Maps have alternatives inside, and so have lists of maps."""
+    """The matchers of one alternative. Maps, and lists of maps, contain alternatives."""
     if isinstance(value, dict) and schema.get("type", "object") == "object":
         return _maps(value, schema)
     if value == OMIT and schema.get("type") == "array":
-        return [{"is": []}]  # Nothing in it says as little as leaving it out.
+        return [{"is": []}]  # An empty list means the same as omitting the argument.
     if isinstance(value, list) and any(isinstance(one, dict) for one in value):
         return [[_either(_forms(one, schema.get("items", {}))) for one in value]]
     return [_literal(value)]
@@ -110,7 +110,7 @@ def _maps(value: JsonObject, schema: JsonObject) -> list[Json]:
     forms = {name: _alternatives(alts, types.get(name, {"type": "any"})) for name, alts in value.items()}
     optional = [name for name, alts in value.items() if OMIT in _listed(alts)]
     if len(optional) > OPTIONAL_MEMBERS_MAX:
-        raise BadKey(f"its key has a map with {len(optional)} members that may be left out")
+        raise BadKey(f"its key has a map with {len(optional)} optional members")
     left_out = chain.from_iterable(combinations(optional, count) for count in range(len(optional) + 1))
     return [{"exact": {name: form for name, form in forms.items() if name not in without}} for without in left_out]
 
@@ -120,7 +120,7 @@ def _either(forms: Sequence[Json]) -> Json:
 
 
 def _literal(value: Json) -> Json:
-    """A matcher of just this value, in which nothing is read as a pattern."""
+    """A matcher of exactly this value: nothing in it is a pattern."""
     is_plain = not isinstance(value, list | dict) and matchers.regex_source(value) is None
     return value if is_plain else {"is": value}
 
@@ -138,12 +138,12 @@ def _first(value: Json, schema: JsonObject) -> Json:
     return value
 
 
-# Rows of BFCL are JSON, one a line: `BFCL_v4_<category>.json` has a question and functions, `possible_answer/` a key of
-# the same name. A key lists alternatives for each argument; an empty text among them means that the argument may be
-# left out. `irrelevance` becomes abstaining, `relevance` any call. Rows of several turns, memory and web search are
-# reported, not imported. The functions become tools that do nothing; texts compare by `matchers.values_equal`, which
-# keeps punctuation. Source: ShishirPatil/gorilla, berkeley-function-call-leaderboard/bfcl_eval/data (Apache-2.0); none
-# of it ships here.
+# BFCL files have one JSON row a line: `BFCL_v4_<category>.json` has a question and functions, `possible_answer/` the
+# keys in a file of the same name. A key lists alternatives for each argument; an empty text among them means that the
+# argument may be omitted. `irrelevance` becomes an `abstain` check, `relevance` any call. Rows with several turns,
+# memory or web search are reported, not imported. The functions become tools that do nothing; texts are compared by
+# `matchers.values_equal`, which keeps punctuation. Source: ShishirPatil/gorilla,
+# berkeley-function-call-leaderboard/bfcl_eval/data (Apache-2.0); none of it ships here.
 
 PREFIX: Final = "BFCL_v4_"
 KEYED: Final = tuple(
@@ -152,9 +152,9 @@ KEYED: Final = tuple(
 )
 UNKEYED: Final = ("irrelevance", "live_irrelevance", "live_relevance")
 SERVER: Final = "bfcl"
-"""Tools have names of two parts; the second is the function's, its dots as underscores."""
-SUITE_CASES_MAX: Final = 250  # A suite's text stays below the reader's limit: 1 MiB.
-TURNS: Final = 4  # Beside one for each needed call, for who makes them one by one.
+"""First part of tool names. The second part is the name of the function, with underscores for dots."""
+SUITE_CASES_MAX: Final = 250  # Keeps a suite below the parser's limit of 1 MiB.
+TURNS: Final = 4  # Added to one turn for each needed call, for models that make one call a turn.
 
 _TYPES: Final[Mapping[str, str]] = {
     **dict.fromkeys(("dict", "HashMap", "Hashtable", "object"), "object"),
@@ -164,15 +164,15 @@ _TYPES: Final[Mapping[str, str]] = {
     **dict.fromkeys(("string", "String", "char"), "string"),
     **dict.fromkeys(("boolean", "Boolean"), "boolean"),
 }
-"""Types as its functions name them in three languages; others can be anything."""
+"""JSON Schema types by their names in three languages; other types accept any value."""
 
 _NAMED_BY_VARIABLES: Final = ("object", "array", "boolean")
-"""In Java and JavaScript the key often has the name of a variable for these."""
+"""Types whose values are often names of variables in the keys for Java and JavaScript."""
 
 
 @frozen
 class BfclRow:
-    """One case: the id, the question, the functions, and the key (None if there is none)."""
+    """One row: the id, the question, the functions, and the key (None without one)."""
 
     id: str
     question: str
@@ -182,7 +182,10 @@ class BfclRow:
 
 @frozen
 class BfclImport:
-    """`files` are texts by path: a folder for each suite. `counts` are cases by category, `notes` what was left out."""
+    """Imported suites. `files` are texts by path, a folder for each suite; `counts` are cases by category.
+
+    `notes` says what was not imported, and why.
+    """
 
     files: Mapping[str, str]
     counts: Mapping[str, int]
@@ -190,13 +193,13 @@ class BfclImport:
 
 
 def convert_bfcl(files: Mapping[str, bytes]) -> BfclImport:
-    """The suites of a data directory, given as texts by path. Pure."""
+    """Convert a data directory, given as texts by path, to suites. Pure."""
     out: dict[str, str] = {}
     counts: dict[str, int] = {}
     notes: list[str] = []
     for category in _categories(files):
         if category not in (*KEYED, *UNKEYED):
-            notes.append(f"{category} is not imported: it takes several turns, or tools of its own")
+            notes.append(f"{category} is not imported: it needs several turns, or special tools")
             continue
         key = files.get(f"possible_answer/{PREFIX}{category}.json")
         if category in KEYED and key is None:
@@ -224,7 +227,7 @@ def _rows(content: bytes, key: bytes | None, category: str, notes: list[str]) ->
         if key is not None and raw["id"] not in keys:
             notes.append(f"{raw['id']} is not imported: it has no key")
         elif len(raw["question"]) != 1:
-            notes.append(f"{raw['id']} is not imported: it takes several turns")
+            notes.append(f"{raw['id']} is not imported: it needs several turns")
         else:
             functions = tuple(_tool(one, category) for one in raw["function"])
             yield BfclRow(raw["id"], _asked(raw["question"][0]), functions, _renamed(keys.get(raw["id"])))
@@ -244,11 +247,11 @@ def _lines(content: bytes) -> Iterator[Json]:
 
 
 def _asked(messages: Sequence[JsonObject]) -> str:
-    """The messages of the turn as one text: the user's, after the earlier ones."""
+    """The messages of the turn as one text."""
     if len(messages) == 1:
         return str(messages[0]["content"])
-    said = {"system": "", "user": "User: ", "assistant": "You: "}
-    return "\n\n".join(f"{said.get(one['role'], '')}{one['content']}" for one in messages)
+    prefixes = {"system": "", "user": "User: ", "assistant": "You: "}
+    return "\n\n".join(f"{prefixes.get(one['role'], '')}{one['content']}" for one in messages)
 
 
 def _tool(function: JsonObject, category: str) -> JsonObject:
@@ -267,15 +270,15 @@ def _tool(function: JsonObject, category: str) -> JsonObject:
 
 
 def _schema(written: Json, *, has_variables: bool) -> JsonObject:
-    """A function's schema as JSON Schema. Its defaults are written in words, since a tool here would fill them in."""
+    """Convert a function's schema to JSON Schema. Defaults go into the description: a tool would fill in real ones."""
     type_ = _TYPES.get(str(written.get("type", "")))
     if has_variables and type_ in _NAMED_BY_VARIABLES:
         type_ = None
     out: JsonObject = {} if type_ is None else {"type": type_}
     default = written.get("default")
     if "description" in written:
-        said = f" Default: {encode_text(default)}." if default is not None else ""
-        out["description"] = f"{written['description']}{said}"
+        suffix = f" Default: {encode_text(default)}." if default is not None else ""
+        out["description"] = f"{written['description']}{suffix}"
     if type_ == "object" and written.get("properties"):
         members = {name: _schema(one, has_variables=has_variables) for name, one in written["properties"].items()}
         required = [name for name in written.get("required") or () if name in members]
@@ -283,7 +286,7 @@ def _schema(written: Json, *, has_variables: bool) -> JsonObject:
     if type_ == "array" and isinstance(written.get("items"), dict):
         out["items"] = _schema(written["items"], has_variables=has_variables)
     if isinstance(written.get("enum"), list):
-        inner = out.get("items", out)  # That of a list is meant for its items.
+        inner = out.get("items", out)  # The enum of a list applies to its items.
         own = [default] if inner is out and default is not None and default not in written["enum"] else []
         inner["enum"] = [*written["enum"], *own]
     return out
@@ -322,7 +325,7 @@ def _keyed(row: BfclRow) -> JsonObject:
 
 
 def _any_call(tools: Sequence[str]) -> JsonObject:
-    """Any call of an offered tool passes, whatever its arguments: the data says no more."""
+    """Any call of an offered tool passes, with any arguments: the data has no keys for these rows."""
     oracles = {f"tries-{place}": {"calls": [{tool: {}}], "says": "Done."} for place, tool in enumerate(tools[:3], 1)}
     return {
         "checks": {"some-call": {"calls": {"need": [{"tool": list(tools), "tried": True}]}}},
@@ -341,12 +344,12 @@ def _mutant(calls: list[JsonObject], kills: str) -> JsonObject:
 
 
 def _suite(name: str, category: str, cases: Sequence[tuple[BfclRow, JsonObject]]) -> dict[str, str]:
-    """The files of one suite: its text, and the worlds that its tools are in."""
+    """The files of one suite: its text, and the worlds that contain its tools."""
     worlds = _packed([row.functions for row, _ in cases])
     files = {f"worlds/{place}.yaml": _world(place, tools) for place, tools in enumerate(worlds.worlds)}
     head = {
         "suite": name,
-        "about": f"BFCL v4, {category}: {len(cases)} cases of its public data.",
+        "about": f"BFCL v4, {category}: {len(cases)} cases from its public data.",
         "seed": 4,
         "defaults": {"budget": {"turns": TURNS}},
         "worlds": {f"w{place}": f"worlds/{place}.yaml" for place in range(len(worlds.worlds))},
@@ -360,13 +363,13 @@ def _suite(name: str, category: str, cases: Sequence[tuple[BfclRow, JsonObject]]
 
 
 def _world(place: int, tools: Mapping[str, JsonObject]) -> str:
-    about = "Functions that answer and do nothing."
+    about = "Functions that respond and do nothing."
     named = {tool.replace(SERVER, _server(place), 1): one for tool, one in tools.items()}
     return suite_text.suite_lines({"world": f"w{place}", "about": about, "tables": {}, "tools": named})
 
 
 def _in_world(case: JsonObject, place: int) -> JsonObject:
-    """The case with its tools called as they are in their world: a tool server belongs to one world."""
+    """The case with the names that its tools have in their world: a tool server belongs to one world."""
     named = {one: one.replace(SERVER, _server(place), 1) for one in case["tools"]} if place else {}
     prompts = case["prompts"]
     renamed: JsonObject = replace_texts(case, named)
@@ -379,14 +382,15 @@ def _server(place: int) -> str:
 
 @frozen
 class _Packed:
-    """Worlds as tools by name, and for each case the place of the one that has its tools."""
+    """Worlds as tools by name, and for each case the index of the world that has its tools."""
 
     worlds: list[dict[str, JsonObject]]
     of_case: list[int]
 
 
 def _packed(cases: Sequence[Sequence[JsonObject]]) -> _Packed:
-    """As few worlds as first fit makes: two functions of one name and different members are in different ones."""
+    """Distribute tools to worlds by first fit: functions with the same name and different members need different
+    worlds."""
     worlds: list[dict[str, JsonObject]] = []
     of_case: list[int] = []
     for functions in cases:

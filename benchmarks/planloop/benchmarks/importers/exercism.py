@@ -1,12 +1,12 @@
-"""Import an Exercism track as a suite: practice exercises with their own tests, in one of three languages.
+"""Import an Exercism track as a suite: practice exercises with their tests, in one of three languages.
 
-The agent gets the instructions and the stub, and is graded by the track's tests with none skipped, in a fresh container
-that mounts the tests. The oracle is the track's own example, the mutant its stub.
+The agent gets the instructions and the stub. The track's tests, none of them skipped, grade it in a fresh container
+that mounts the tests. The oracle is the track's example solution, the mutant its stub.
 
-A shell that loads nothing of the solution judges: it makes a key and hands it to the runner on stdin, which takes it
-before it loads a solution; only counts with the key on fd 3 pass. So a program that ends itself early, or prints what a
-good run prints, passes nothing. Source: exercism/clojure, exercism/clojurescript, exercism/typescript (MIT); none of it
-ships here.
+A shell that loads nothing of the solution is the judge. It creates a key and passes it to the test runner on stdin. The
+runner reads the key before it loads the solution, and only a report on fd 3 with the key passes. So a solution that
+exits early, or prints the output of a good run, does not pass. Source: exercism/clojure, exercism/clojurescript,
+exercism/typescript (MIT). planloop ships none of it.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ RUN_KEY: Final = "run-key.mjs"
 _COPIED: Final = """\
 rm -rf /tmp/t && mkdir /tmp/t && cp -R . /tmp/t/ && find /tmp/t -type l -exec rm {} + &&
   cp -R /checks/. /tmp/t/ && cd /tmp/t || exit 1"""
-"""The copy has no links: Node with folder permissions would follow them out of the folders."""
+"""Copy without links: Node's folder permissions would allow following them out of the folders."""
 TOLD: Final = ("introduction.md", "instructions.md", "instructions.append.md")
 _TEST: Final = re.compile(r"^\s*(?:(?:it|test)(?:\.\w+)*\(|\(deftest-?\s)", re.MULTILINE)
 
 
 @frozen
 class Exercise:
-    """One exercise: its instructions, and its files by path: the stub, the tests, and the track's solution."""
+    """One exercise: its instructions, and its files by path: stub, tests, and example solution."""
 
     slug: str
     told: str
@@ -49,7 +49,10 @@ class Exercise:
 
 @frozen
 class ExercismImport:
-    """`files` are texts by path, `suite.yaml` among them; `cases` is their number, `notes` what was left out."""
+    """An imported track. `files` are texts by path, including `suite.yaml`; `cases` is the number of cases.
+
+    `notes` says what was not imported, and why.
+    """
 
     files: Mapping[str, str]
     cases: int
@@ -58,10 +61,10 @@ class ExercismImport:
 
 @frozen
 class Track:
-    """The layout and tests of a language's exercises, and which are known to be broken.
+    """The layout and tests of a language's exercises, and the exercises that are known to be broken.
 
-    `command` is the shell line that runs the tests at /checks; `known` are exercises whose own solution fails there,
-    with the reason. `beside` are files that the tests of every exercise need.
+    `command` is the shell line that runs the tests at /checks. `known` are exercises whose example solution fails, with
+    the reason. `beside` are files that the tests of every exercise need.
     """
 
     language: str
@@ -72,7 +75,7 @@ class Track:
 
 
 def convert_exercism(files: Mapping[str, bytes], track: str) -> ExercismImport:
-    """The suite of a track's directory, given as texts by path. Pure. Raises KeyError."""
+    """Convert the directory of a track, given as texts by path, to a suite. Pure. Raises KeyError."""
     rules = TRACKS[track]
     texts: dict[str, str] = {}
     cases: dict[str, JsonObject] = {}
@@ -82,7 +85,7 @@ def convert_exercism(files: Mapping[str, bytes], track: str) -> ExercismImport:
         if exercise is None:
             continue
         if slug in rules.known:
-            notes.append(f"{slug}: its own solution is known to fail here: {rules.known[slug]}")
+            notes.append(f"{slug}: its example solution is known to fail: {rules.known[slug]}")
         cases[slug] = _case(exercise, rules)
         for folder, found in (("stub", exercise.stub), ("example", exercise.example), ("checks", exercise.tests)):
             texts |= {f"{folder}/{slug}/{path}": text for path, text in found.items()}
@@ -100,7 +103,7 @@ def convert_exercism(files: Mapping[str, bytes], track: str) -> ExercismImport:
 
 
 def _slugs(files: Mapping[str, bytes]) -> Sequence[str]:
-    """The exercises that have instructions, in the order of the track's config, others after them."""
+    """The exercises with instructions: first those in the track's config, in its order, then the others."""
     there = {
         path.split("/")[2] for path in files if path.startswith(PRACTICE) and path.endswith("/.docs/instructions.md")
     }
@@ -115,14 +118,16 @@ def _exercise(files: Mapping[str, bytes], slug: str, rules: Track, notes: list[s
     own = {path.removeprefix(top): _text(content) for path, content in files.items() if path.startswith(top)}
     config = _json(files.get(f"{top}.meta/config.json"))
     if not isinstance(config, dict) or not isinstance(config.get("files"), dict):
-        notes.append(f"{slug}: .meta/config.json cannot be read; its files are taken by their usual names")
+        notes.append(f"{slug}: .meta/config.json is invalid; the files were found by their usual names")
         config = {"files": rules.guess(slug)}
     named = {kind: [str(path) for path in config["files"].get(kind, ())] for kind in ("solution", "test", "example")}
     if missing := [path for paths in named.values() for path in paths if path not in own]:
         notes.append(f"{slug} is not imported: {missing[0]} is missing")
         return None
     if not all(named.values()):
-        notes.append(f"{slug} is not imported: it names no {next(kind for kind, paths in named.items() if not paths)}")
+        notes.append(
+            f"{slug} is not imported: its config names no {next(kind for kind, paths in named.items() if not paths)}"
+        )
         return None
     return Exercise(
         slug,
@@ -134,12 +139,12 @@ def _exercise(files: Mapping[str, bytes], slug: str, rules: Track, notes: list[s
 
 
 def _beside(own: Mapping[str, str], config: JsonObject) -> Iterator[str]:
-    """Files that the tests need, and that the stub does not have."""
+    """Files that the tests need and the stub does not have."""
     return (path for path in config["files"].get("editor", ()) if path in own)
 
 
 def _answers(named: Mapping[str, Sequence[str]]) -> Sequence[str]:
-    """Where each example belongs: the solution of the same name, or they come in the same order."""
+    """The solution file that each example file replaces: the one with the same name, else the one at the same index."""
     by_name = {path.rpartition("/")[2]: path for path in named["solution"]}
     return [by_name.get(path.rpartition("/")[2], named["solution"][min(place, len(named["solution"]) - 1)])
             for place, path in enumerate(named["example"])]  # fmt: skip
@@ -148,10 +153,10 @@ def _answers(named: Mapping[str, Sequence[str]]) -> Sequence[str]:
 def _case(exercise: Exercise, rules: Track) -> JsonObject:
     where = " and ".join(f"`{path}`" for path in exercise.stub)
     tags = {"track": rules.language} | ({"known": rules.known[exercise.slug]} if exercise.slug in rules.known else {})
-    told = exercise.told.replace("{{", "{ {")  # What looks like a blank of ours is none.
+    told = exercise.told.replace("{{", "{ {")  # Instructions contain no placeholders of planloop.
     return {
         "about": exercise.slug,
-        "prompts": [f"{told}\n\nWrite it in {rules.language}, in {where}: the stub is there, keep its names."],
+        "prompts": [f"{told}\n\nWrite the solution in {rules.language}, in {where}. Keep the names in the stub."],
         "tags": tags,
         "files": f"stub/{exercise.slug}",
         "check-files": f"checks/{exercise.slug}",
@@ -164,7 +169,7 @@ def _case(exercise: Exercise, rules: Track) -> JsonObject:
 
 
 def _unskipped(text: str) -> str:
-    """Tests with none left out."""
+    """The tests with all skips removed."""
     return re.sub(
         r"\b(it|test|describe)\.(?:skip|todo)\b", r"\1", re.sub(r"\bx(it|test|describe)(?=\s*[(.])", r"\1", text)
     )
@@ -182,7 +187,7 @@ def _text(content: bytes) -> str:
 
 
 def _namespaces(exercise: Exercise) -> list[str]:
-    """The namespaces of the tests, as their `ns` has them."""
+    """The namespaces of the tests, from their `ns` forms."""
     found = (re.search(r"\(ns\s+(?:\^\S+\s+)*([\w.*+!?<>=-]+)", text) for text in exercise.tests.values())
     return [one[1] for one in found if one is not None]
 
@@ -205,19 +210,19 @@ def _typescript(exercise: Exercise) -> str:
 
 
 def _node(*options: str) -> str:
-    """Node that reads the copied files and no others: not `/proc`, where commands, memory and pipes can be read."""
+    """Node that can read only the copied files, and not `/proc`, which exposes commands, memory and pipes."""
     return " ".join(("node --permission --allow-fs-read=/tmp/t/ --no-warnings", *options))
 
 
 def _tests_min(exercise: Exercise) -> int:
-    """The minimal number of tests that must have run: those written out; a table of tests counts once."""
+    """The minimal number of tests that must run: tests in the text, where a table of tests counts once."""
     return max(1, sum(len(_TEST.findall(text)) for text in exercise.tests.values()))
 
 
 def _judged(exercise: Exercise, command: str) -> str:
-    """The end of the script: run the command, and pass if it reports, with the key, enough tests and no failure.
+    """The end of the script: run the command, and pass if it reports the key, enough tests and no failure.
 
-    Only the shell's memory has the key. The output of a run goes elsewhere than its report.
+    Only the memory of the shell has the key. Output of the run and its report are separate.
     """
     return f"""\
 key=$(od -An -N16 -tx1 /dev/urandom | tr -d ' \\n')
@@ -247,7 +252,7 @@ def _part(name: str) -> str:
 
 
 def _jest() -> Mapping[str, str]:
-    """A small replacement for jest, which the images lack: the parts that the track's tests use."""
+    """A small replacement for jest, which the images do not have: the parts that the track's tests use."""
     package = '{"name": "@jest/globals", "type": "module", "main": "index.mjs"}\n'
     jest = "node_modules/@jest/globals/"
     own = {f"{jest}package.json": package, f"{jest}index.mjs": _part("jest_globals.mjs")}
@@ -256,7 +261,7 @@ def _jest() -> Mapping[str, str]:
 
 
 def _nbb() -> Mapping[str, str]:
-    """nbb also looks for its settings in parent folders, unless there are some beside the script."""
+    """Files for nbb, with empty settings next to the script: otherwise nbb searches parent folders for settings."""
     return {RUN_KEY: _part("run_key.mjs"), CLOJURESCRIPT_RUN: _part("nbb_run.mjs"), "nbb.edn": "{}\n"}
 
 
@@ -266,7 +271,7 @@ TRACKS: Final[Mapping[str, Track]] = MappingProxyType(
             "Clojure",
             _lisp_files("clj"),
             _clojure,
-            {"wordy": "it needs Clojure 1.12", "state-of-tic-tac-toe": "it needs Clojure 1.12"},
+            {"wordy": "requires Clojure 1.12", "state-of-tic-tac-toe": "requires Clojure 1.12"},
             {CLOJURE_RUN: _part("clojure_run.clj")},
         ),
         "clojurescript": Track(
@@ -275,7 +280,7 @@ TRACKS: Final[Mapping[str, Track]] = MappingProxyType(
             _clojurescript,
             {
                 "bank-account": "nbb has no `pmap`",
-                "change": "it names an exception of the JVM",
+                "change": "uses an exception of the JVM",
                 "isogram": "nbb has no `goog.string`",
             },
             _nbb(),
@@ -285,9 +290,9 @@ TRACKS: Final[Mapping[str, Track]] = MappingProxyType(
             _typescript_files,
             _typescript,
             {
-                "palindrome-products": "it takes longer than 40 seconds",
-                "pythagorean-triplet": "it takes longer than 40 seconds",
-                "crypto-square": "it fails a test that the track skips",
+                "palindrome-products": "takes longer than 40 seconds",
+                "pythagorean-triplet": "takes longer than 40 seconds",
+                "crypto-square": "fails a test that the track skips",
             },
             _jest(),
         ),

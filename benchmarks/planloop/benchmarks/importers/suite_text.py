@@ -1,4 +1,4 @@
-"""Write a suite as text that people can page through: YAML with JSON members, one case a line."""
+"""Write a suite as readable text: YAML with JSON members, one case a line."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Final
 from planloop.schemas.canonical_json import JsonObject, encode_text
 
 _NOT_IN_YAML: Final = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
-"""Characters that JSON takes as they are, and YAML does not, or takes for the end of a line."""
+"""Characters that JSON allows in strings and YAML does not, or takes as the end of a line."""
 
 
 def suite_lines(document: JsonObject) -> str:
-    """The members of `document`, each on its own line; those of `cases` and `tools` likewise."""
+    """The text of `document`: one line for each member, and for each member of `cases` and `tools`."""
     out: list[str] = []
     for name, value in document.items():
         if name in ("cases", "tools") and value:

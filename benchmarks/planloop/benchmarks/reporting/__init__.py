@@ -1,1 +1,1 @@
-"""Figures as people read them: reports over several runs, and the line on the terminal while one runs."""
+"""Reports over benchmark runs, as JSON, Markdown and HTML."""

@@ -1,8 +1,8 @@
 """Write a report as one self-contained HTML file with SVG plots and no script.
 
-Readable in light and dark, on paper, on narrow screens, and without seeing the plots: each has a title, a description
-and a table with the same figures beside it. No meaning depends on colour alone. `report.html.j2` is the page; this
-module prepares what it shows.
+The page supports light and dark mode, print, narrow screens and screen readers: each plot has a title, a description
+and a table with the same figures. No meaning depends on colour alone. `report.html.j2` is the template; this module
+prepares its values.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from jinja2 import Environment, StrictUndefined
 
 from planloop.benchmarks.reporting import report_text
 from planloop.benchmarks.reporting.report import BenchReport, ModelComparison, ReportColumn, ReportSection
-from planloop.benchmarks.reporting.report_text import ReportTable
 from planloop.benchmarks.scoring.statistics import Interval
 from planloop.schemas import quantities
 from planloop.schemas.frozen import frozen
@@ -24,21 +23,21 @@ from planloop.schemas.quantities import replace_control_chars, truncate_cells
 
 TEMPLATE: Final = Path(__file__).with_name("report.html.j2")
 ROW: Final = 44
-"""Pixels of a row: its words, and below them its line."""
+"""Height of a row in pixels: the text, and below it the line."""
 AXIS: Final = 26
 HEAD: Final = 22
 LINE: Final = 14
-"""Of small text."""
+"""Height of a line of small text in pixels."""
 FIELD: Final = 260
 NAME_MAX: Final = 22
-"""Cells of a name beside its figures, on the narrowest screen."""
+"""Characters of a name next to its figures on the narrowest screen."""
 PAIR_NAME_MAX: Final = 11
 LEVELS: Final = tuple((share, f"{100 * share:.0f} %") for share in (0, 0.25, 0.5, 0.75, 1))
 
 
 @frozen
 class PlotRow:
-    """A row of a plot: a name, its figure, `more` for screens with room, and an interval with a dot at `share`."""
+    """A row of a plot: a name, its figure, `more` text for wide screens, and an interval with a dot at `share`."""
 
     name: str
     figure: str
@@ -51,7 +50,7 @@ class PlotRow:
 
 @frozen
 class PlotSpot:
-    """A numbered dot in the plot of costs, `across` of its width, with the interval of its rate."""
+    """A numbered dot in the cost plot, at `across` of its width, with the interval of its rate."""
 
     number: int
     kind: str
@@ -65,8 +64,8 @@ class PlotSpot:
 class Plot:
     """An SVG plot. Shares are of its width (`ticks`, `crossings`) or of the field's height (`levels`).
 
-    `crossings` are lines from top to bottom, with the pixels that their words are moved down by. With `has_sides` the
-    middle is zero, and both sides are named.
+    `crossings` are vertical lines, with the pixels by which their labels are moved down. With `has_sides` the middle is
+    zero, and both sides have a label.
     """
 
     title: str
@@ -87,7 +86,7 @@ class Plot:
 
 
 def write_html(report: BenchReport) -> str:
-    """The text of `report.html`."""
+    """Render `report.html`."""
     page = Environment(
         autoescape=True,
         trim_blocks=True,
@@ -111,9 +110,7 @@ def _without_control_chars(value: object) -> object:
 
 
 def _section_page(section: ReportSection, ident: str) -> dict[str, Any]:
-    """What the template shows of a suite."""
-    head = ("first", "second", "first beside second")
-    pairs = tuple((pair.a, pair.b, report_text.describe_comparison(pair)) for pair in section.pairs)
+    """The values that the template shows for a suite."""
     verdicts = report_text.verdicts_table(section)
     return {
         "section": section,
@@ -123,7 +120,7 @@ def _section_page(section: ReportSection, ident: str) -> dict[str, Any]:
         "rates": plot_rates(section),
         "costs": plot_costs(section),
         "pair_plot": plot_pairs(section),
-        "pairs": ReportTable("Models in pairs", head, pairs, names=3, note=report_text.PAIRS) if pairs else None,
+        "pairs": report_text.pairs_table(section.pairs) if section.pairs else None,
         "suspicions": report_text.describe_suspicions(section.suspects),
         "verdicts": verdicts,
         "case_count": quantities.pluralize(len(verdicts.rows), "case"),
@@ -131,9 +128,9 @@ def _section_page(section: ReportSection, ident: str) -> dict[str, Any]:
 
 
 def plot_rates(section: ReportSection) -> Plot | None:
-    """Pass rates with their intervals; the scores of nop and oracle are lines across. None without a rate.
+    """Plot pass rates with their intervals, and the scores of nop and oracle as vertical lines. None without a rate.
 
-    If runs differ in these scores, each score has a line, with the names of its runs.
+    If these scores differ between runs, each score has a line with the names of its runs.
     """
     columns = [column for column in section.columns if column.standing.share.rate is not None]
     if not columns:
@@ -156,7 +153,7 @@ def plot_rates(section: ReportSection) -> Plot | None:
 
 
 def _levels(ends: Sequence[tuple[str, ReportColumn | None]], word: str) -> list[tuple[float, str]]:
-    """Each rate once, in words; if there are several, with the runs that have it."""
+    """Each rate once, with its label; if there are several, also the runs that have it."""
     runs: dict[float, list[str]] = {}
     for run, column in ends:
         if column is not None and (rate := column.standing.share.rate) is not None:
@@ -176,9 +173,9 @@ def _rate_row(column: ReportColumn, y: int) -> PlotRow:
 
 
 def plot_costs(section: ReportSection) -> Plot | None:
-    """Median cost of an entry against the pass rate; None if no model was asked.
+    """Plot the median cost of an entry against the pass rate; None if no model was called.
 
-    In dollars, or in tokens if nothing was paid.
+    The cost is in dollars, or in tokens if nothing was paid.
     """
     for unit in ("usd", "tokens"):
         found = list(_costs(section, unit))
@@ -189,7 +186,7 @@ def plot_costs(section: ReportSection) -> Plot | None:
 
 
 def _costs(section: ReportSection, unit: str) -> Iterator[tuple[int, float, float]]:
-    """The number of each column with a cost, its cost and its pass rate."""
+    """Yield the number of each column with a cost, its cost and its pass rate."""
     for number, column in enumerate(section.columns):
         amount, rate = column.standing.medians[unit], column.standing.share.rate
         if amount is not None and rate is not None:
@@ -205,9 +202,9 @@ def _cost_plot(section: ReportSection, unit: str, found: Sequence[tuple[int, flo
         words = f"{column.label} {cost}, {report_text.format_percent(rate)}"
         interval = column.standing.interval
         spots.append(PlotSpot(at + 1, column.kind.value, words, _inner(amount / end), rate, interval))
-    about = f"By the median of {'dollars' if unit == 'usd' else 'tokens'} an entry. "
+    about = f"Median {'cost in dollars' if unit == 'usd' else 'number of tokens'} of an entry. "
     return Plot(
-        f"Cost against quality in {section.suite}",
+        f"Cost and pass rate in {section.suite}",
         about + "; ".join(f"{spot.number}: {spot.words}" for spot in spots),
         FIELD + AXIS,
         [(_inner(tick * step / end), _tick(unit, tick * step, step)) for tick in range(round(end / step) + 1)],
@@ -225,12 +222,12 @@ def _nice_axis(most: float) -> tuple[float, float]:
 
 
 def _tick(unit: str, amount: float, step: float) -> str:
-    """As many digits as distinguish it from the next tick."""
+    """The label of a tick, with enough digits to distinguish it from the next one."""
     return f"${amount:.{max(2, -floor(log10(step)))}f}" if unit == "usd" else report_text.format_number(amount)
 
 
 def _inner(share: float) -> float:
-    """Leaves room at the left for the words of the levels, and at the right for a dot."""
+    """Move a share inwards: space on the left for the labels of levels, on the right for a dot."""
     return 0.14 + 0.81 * share
 
 
@@ -239,16 +236,16 @@ def _field_y(share: float) -> float:
 
 
 def plot_pairs(section: ReportSection) -> Plot | None:
-    """How much more the first of two models passes, with the interval. None without pairs."""
+    """Plot for each pair of models how much more the first one passes, with the interval. None without pairs."""
     found = [pair for pair in section.pairs if pair.found.cases]
     if not found:
         return None
     about = "; ".join(
-        f"{pair.a} beside {pair.b}: {report_text.format_points(pair.found.difference)} points, {pair.sentence}"
+        f"{pair.a} compared with {pair.b}: {report_text.format_points(pair.found.difference)} points, {pair.sentence}"
         for pair in found
     )
     return Plot(
-        f"Models of {section.suite} in pairs",
+        f"Pairwise comparison of models in {section.suite}",
         about,
         HEAD + ROW * len(found) + AXIS,
         [((share + 1) / 2, f"{share * 100:+.0f}" if share else "0") for share in (-1, -0.5, 0, 0.5, 1)],

@@ -1,6 +1,7 @@
-"""Write a report as Markdown that also reads well in a terminal.
+"""Write a report as Markdown that is also readable in a terminal.
 
-Names of models and cases come from anywhere: nothing in them becomes markup, a link or a control character.
+Names of models and cases are untrusted: they are escaped, so that they cannot contain markup, links or control
+characters.
 """
 
 from __future__ import annotations
@@ -15,16 +16,16 @@ from planloop.benchmarks.reporting.report_text import ReportTable
 from planloop.schemas.quantities import cell_width, pad_cells, replace_control_chars, truncate_cells
 
 NAME_MAX: Final = 28
-"""Terminal cells of a name in a table."""
+"""Maximal width of a name in a table, in terminal cells."""
 
 _MARKS: Final = re.compile(r"[\\`*<>\[\]|~#&@!]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|:(?=//)|(?<=www)\.")
 
 _STARTS: Final = re.compile(r"^(\d*)([-+.)=])")
-"""What would begin a list or a heading."""
+"""Characters that start a list or a heading."""
 
 
 def write_markdown(report: BenchReport) -> str:
-    """The text of `report.md`."""
+    """Render `report.md`."""
     parts = ["# Benchmark report", *_warnings(report.runs)]
     if len(report.sections) > 1:
         parts += _table(report_text.overview_table(report))
@@ -36,9 +37,9 @@ def write_markdown(report: BenchReport) -> str:
 
 
 def escape_markdown(text: str) -> str:
-    """`text` as literal text anywhere in a line, also at its beginning."""
+    """Escape `text` so that it is literal anywhere in a line, also at the start."""
     marked = _MARKS.sub(r"\\\g<0>", replace_control_chars(text))
-    # A space at the beginning would let what follows it begin a list, or be code.
+    # After a space at the start of a line, text can be a list or code.
     return f"&#32;{marked[1:]}" if marked.startswith(" ") else _STARTS.sub(r"\1\\\2", marked)
 
 
@@ -61,7 +62,7 @@ def _section(section: ReportSection) -> list[str]:
     for sheet in tables:
         parts += [f"### {sheet.title}", *_table(sheet)]
     if section.pairs:
-        parts += ["### Models in pairs", "\n".join(_pairs(section)), report_text.PAIRS]
+        parts += [f"### {report_text.PAIRS_TITLE}", "\n".join(_pairs(section)), report_text.PAIRS]
     suspicions = report_text.describe_suspicions(section.suspects)
     if suspicions:
         parts += ["### Cases to look at", "\n".join(_suspicion(what, cases) for what, cases in suspicions)]
@@ -78,14 +79,14 @@ def _runs(section: ReportSection) -> str:
 
 def _pairs(section: ReportSection) -> list[str]:
     return [
-        f"- {escape_markdown(one.a)} beside {escape_markdown(one.b)}: "
+        f"- {escape_markdown(one.a)} compared with {escape_markdown(one.b)}: "
         f"{_compared(one.a, one.b, report_text.describe_comparison(one))}"
         for one in section.pairs
     ]
 
 
 def _compared(a: str, b: str, text: str) -> str:
-    """`text` with the names in its sentence escaped; the rest of it is ours."""
+    """`text` with the names in its sentence escaped; the rest of it is trusted."""
     return escape_markdown(text) if a in text or b in text else text
 
 
@@ -94,10 +95,10 @@ def _suspicion(what: str, cases: Sequence[str]) -> str:
 
 
 def _in_full(found: Iterable[ReportTable]) -> list[str]:
-    """The names that the tables cut, in full."""
+    """The full names that the tables truncate."""
     names = dict.fromkeys(cell for sheet in found for row in sheet.rows for cell in row[: sheet.names])
     long = [f"- {escape_markdown(_short(name))} is {escape_markdown(name)}" for name in names if _short(name) != name]
-    return ["Names that are cut below:\n\n" + "\n".join(long)] if long else []
+    return ["Names that are truncated below:\n\n" + "\n".join(long)] if long else []
 
 
 def _table(sheet: ReportTable) -> list[str]:
@@ -116,7 +117,7 @@ def _line(row: Sequence[str], wide: Sequence[int], names: int) -> str:
 
 
 def _placed(cell: str, width: int, *, is_name: bool) -> str:
-    """Names to the left, figures to the right."""
+    """Align names to the left, figures to the right."""
     return pad_cells(cell, width) if is_name else " " * (width - cell_width(cell)) + cell
 
 

@@ -1,4 +1,4 @@
-"""One report over runs of several suites and models: `report.json`, from which the other formats are drawn."""
+"""Combine runs of several suites and models into one report, `report.json`, the source of the other formats."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from planloop.schemas.frozen import frozen
 
 @frozen
 class ComparedModel:
-    """The entries of one model in one run. `label` is how a report calls it."""
+    """The entries of one model in one run. `label` is its name in a report."""
 
     label: str
     run: RunInfo
@@ -36,7 +36,10 @@ class ComparedModel:
 
 @frozen
 class ModelComparison:
-    """`a` beside `b`. `keys` are on both sides and decided; `undecided` on both, not decided; `unpaired` on one."""
+    """Comparison of `a` with `b`.
+
+    Counts of keys: `keys` decided on both sides, `undecided` on a side, `unpaired` on one.
+    """
 
     a: str
     b: str
@@ -47,9 +50,9 @@ class ModelComparison:
 
     @property
     def sentence(self) -> str:
-        """What may be said of the two, in words."""
+        """The conclusion of the comparison, as a sentence."""
         if not self.found.cases:
-            return "nothing to compare: no case with the same key is decided for both"
+            return "not comparable: both models have no decided case in common"
         if not self.found.is_distinguishable:
             return INDISTINGUISHABLE
         first, second = (self.a, self.b) if self.found.wins > self.found.losses else (self.b, self.a)
@@ -77,7 +80,7 @@ class ModelComparison:
 
 
 def compare_models(a: ComparedModel, b: ComparedModel) -> ModelComparison:
-    """`a` and `b` on identical keys. Wins are of `a`."""
+    """Compare `a` and `b` on identical keys. Wins are wins of `a`."""
     ours, theirs = _keyed(a), _keyed(b)
     both = sorted(ours.keys() & theirs.keys(), key=repr)
     decided = [key for key in both if ours[key].is_decided and theirs[key].is_decided]
@@ -88,9 +91,9 @@ def compare_models(a: ComparedModel, b: ComparedModel) -> ModelComparison:
 
 
 def entry_key(entry: EntryResult, run: RunInfo) -> Hashable:
-    """Equal for entries of any model and run that were given the same.
+    """Key that is equal for entries with the same input, of any model and run.
 
-    If a run does not record what its cases are made of, only entries of the same plan.json are equal.
+    If a run does not record digests of its cases, only entries of the same plan.json are equal.
     """
     return entry.case, entry.trial, entry.given.case_key or ("plan", run.plan)
 
@@ -111,15 +114,16 @@ def _tallies(pairs: Iterable[tuple[EntryResult, EntryResult]]) -> list[tuple[Cas
 
 
 # A column is a model in a run. If a suite was run several times, models of different runs are compared on the keys that
-# they share, and each is measured against the nop and the oracle of its own run. Over all suites a model has sums and
-# the mean of its rates, with the suites that they cover. The same runs give the same bytes in any order.
+# they share, and each model with the nop and the oracle of its own run. The totals of a model are sums, and the mean of
+# its rates, with the suites that they cover. The same runs give the same bytes in any order.
 
 FORMAT: Final = 1
 
 
 @frozen
 class ReportColumn:
-    """A model in a run. `label` is its name, with the run where the suite has it twice. `usd` is of all attempts."""
+    """A model in a run. `label` is its name, with the run if the name is not unique. `usd` is the cost of all
+    attempts."""
 
     label: str
     run: str
@@ -137,7 +141,7 @@ class ReportColumn:
 
 @frozen
 class RunCaveats:
-    """Reasons to distrust a run: missing entries, and changes by a person."""
+    """Reasons to distrust a run: missing entries, and interventions by a person."""
 
     suite: str
     run: RunInfo
@@ -161,7 +165,7 @@ class RunCaveats:
 
 @frozen
 class ScaleEnds:
-    """The ends of a run's scale: the scores of nop and oracle on its cases, None if unknown."""
+    """The scores of nop and oracle on the cases of a run, which are the ends of its scale; None if unknown."""
 
     run: str
     nop: ReportColumn | None
@@ -173,7 +177,7 @@ class ScaleEnds:
 
 @frozen
 class ReportSection:
-    """One suite. `columns` are all models, the tested ones first; `ends` are of each of `runs`."""
+    """One suite. `columns` are all models, tested ones first; `ends` has an item for each of `runs`."""
 
     suite: str
     runs: tuple[RunCaveats, ...]
@@ -188,16 +192,16 @@ class ReportSection:
 
     @property
     def nop(self) -> ReportColumn | None:
-        """The nop of all runs; None if they differ."""
+        """The nop, if it is the same in all runs; else None."""
         return _alike([one.nop for one in self.ends])
 
     @property
     def oracle(self) -> ReportColumn | None:
-        """The same of the oracle."""
+        """The oracle, if it is the same in all runs; else None."""
         return _alike([one.oracle for one in self.ends])
 
     def ends_of(self, column: ReportColumn) -> ScaleEnds:
-        """The nop and oracle that a model of a run is compared with."""
+        """The nop and oracle that the model in `column` is compared with."""
         return next(one for one in self.ends if one.run == column.run)
 
     @property
@@ -219,7 +223,7 @@ class ReportSection:
 
 @frozen
 class ModelTotal:
-    """One model over all suites and runs of a report. `rates` are its rates by suite, where something is decided."""
+    """One model over all suites and runs of a report. `rates` are its pass rates by suite with decided entries."""
 
     model: str
     suites: tuple[str, ...]
@@ -230,12 +234,12 @@ class ModelTotal:
 
     @property
     def rate(self) -> float | None:
-        """Passed of all entries that are decided: a suite with many cases counts as much as they do."""
+        """The share of all decided entries that passed: a suite counts by its number of cases."""
         return self.counts.passed / self.counts.decided if self.counts.decided else None
 
     @property
     def mean_rate(self) -> float | None:
-        """The mean of the rates of its suites: each counts the same."""
+        """The mean of the rates of its suites: each suite counts the same."""
         return sum(self.rates.values()) / len(self.rates) if self.rates else None
 
     def to_json(self) -> JsonObject:
@@ -251,13 +255,13 @@ class ModelTotal:
 
 @frozen
 class BenchReport:
-    """All suites, by name."""
+    """A report: all suites, ordered by name."""
 
     sections: tuple[ReportSection, ...]
 
     @property
     def totals(self) -> tuple[ModelTotal, ...]:
-        """Each tested model over all suites; of a report without one, each oracle and nop. By the mean of the rates."""
+        """The totals of each tested model, or of each oracle and nop if there is none, ordered by mean rate."""
         models = {one.standing.model for section in self.sections for one in section.tested or section.columns}
         found = (_total(model, self.sections) for model in models)
         return tuple(sorted(found, key=lambda one: (-1.0 if one.mean_rate is None else -one.mean_rate, one.model)))
@@ -284,14 +288,14 @@ class BenchReport:
 
 
 def combine_summaries(summaries: Iterable[RunSummary]) -> BenchReport:
-    """The report over all of `summaries`, each of another run."""
+    """Combine `summaries` of different runs into a report."""
     ordered = sorted(summaries, key=lambda one: (one.run.suite, one.run.name, one.run.plan))
     suites = groupby(ordered, key=lambda one: one.run.suite)
     return BenchReport(tuple(_section(suite, tuple(found)) for suite, found in suites))
 
 
 def print_report(report: BenchReport) -> bytes:
-    """The bytes of `report.json`."""
+    """Return the bytes of `report.json`."""
     return canonical_json.canonical_bytes(report.to_json()) + b"\n"
 
 
@@ -317,7 +321,7 @@ _Sums = TypeVar("_Sums", EntryCounts, EntryUsage)
 
 
 def _sum(start: _Sums, found: Sequence[_Sums]) -> _Sums:
-    """The sums, member by member."""
+    """Add up the sums, member by member."""
     names = [each.name for each in fields(start)]
     return replace(start, **{name: sum(getattr(one, name) for one in found) for name in names})
 
@@ -358,7 +362,7 @@ def _ends(summaries: Sequence[RunSummary], columns: Sequence[ReportColumn]) -> t
     keys = {one.run.name: {entry_key(entry, one.run) for entry in one.entries} for one in summaries}
 
     def end(run: str, kind: ModelKind) -> ReportColumn | None:
-        """The run's own; where it has none, that of another run of the very same cases."""
+        """The nop or oracle of the run, or if it has none, of another run with identical cases."""
         runs = (one for one in (run, *keys) if keys[one] == keys[run])
         found = (_beside([column for column in columns if column.run == one], kind) for one in runs)
         return next((one for one in found if one is not None), None)
@@ -387,7 +391,7 @@ def _state(summary: RunSummary) -> RunCaveats:
 
 
 def _cases(columns: Sequence[ReportColumn]) -> JsonObject:
-    """Case → column → trial → what became of it."""
+    """Case → column → trial → result."""
     out: JsonObject = {}
     for column in columns:
         for entry in column.entries:

@@ -1,4 +1,4 @@
-"""The words and tables of a report, decided once for every format."""
+"""Texts and tables of a report, shared by all formats."""
 
 from __future__ import annotations
 
@@ -21,14 +21,15 @@ from planloop.schemas.frozen import frozen
 from planloop.schemas.quantities import pluralize
 
 NOTHING = "–"
-"""Where there is no figure."""
+"""Shown if there is no figure."""
 
+PAIRS_TITLE = "Pairwise comparison"
 PAIRS = (
-    "On identical keys; a case is won by who passes more of its trials. Difference: cases won less cases lost, in "
-    "points of 100, with the interval of Bonett and Price, 95 %. p: exact McNemar test, two-sided, not corrected for "
-    "the number of pairs."
+    "On identical keys; the model that passes more trials of a case wins it. Difference: cases won minus cases lost, "
+    "in percentage points, with the 95 % interval of Bonett and Price. p: exact McNemar test, two-sided, not corrected "
+    "for the number of pairs."
 )
-"""How models are compared."""
+"""Explains how models are compared."""
 
 
 def format_percent(share: float | None) -> str:
@@ -42,7 +43,7 @@ def format_interval(interval: Interval | None) -> str:
 
 
 def format_points(share: float | None) -> str:
-    """A difference of shares in points of 100: `+12.5`."""
+    """A difference of shares in percentage points: `+12.5`."""
     return NOTHING if share is None else f"{100 * share:+.1f}"
 
 
@@ -57,17 +58,17 @@ def format_seconds(value: float | None) -> str:
 
 
 def format_number(value: float | None) -> str:
-    """Three digits that matter."""
+    """A number with three significant digits."""
     return NOTHING if value is None else quantities.format_count(float(f"{value:.3g}"))
 
 
 def describe_passed(counts: EntryCounts) -> str:
-    """`12 of 20`: of the decided entries."""
+    """`12 of 20`: passed and decided entries."""
     return f"{counts.passed} of {counts.decided}"
 
 
 def describe_undecided(counts: EntryCounts) -> str:
-    """`2 errors, 1 missing`; empty where all is decided."""
+    """`2 errors, 1 missing`; empty if all entries are decided."""
     words = [
         (counts.errors, pluralize(counts.errors, "error")),
         (counts.invalid, f"{counts.invalid} invalid"),
@@ -82,7 +83,7 @@ def format_p_value(p: float) -> str:
 
 
 def describe_scale(section: ReportSection) -> str:
-    """The scores of nop and oracle; by run if they differ."""
+    """The scores of nop and oracle as sentences; by run if they differ."""
     runs: dict[str, list[str]] = {}
     for ends in section.ends:
         runs.setdefault(_scale_ends_text(ends), []).append(ends.run)
@@ -92,26 +93,24 @@ def describe_scale(section: ReportSection) -> str:
 
 
 def describe_run_problems(state: RunCaveats) -> list[str]:
-    """What must be known of a run before its figures are read; nothing for most."""
+    """Warnings to read before the figures of a run; empty for most runs."""
     found: list[str] = []
     if not state.is_complete:
         lacks = describe_undecided(state.counts)
-        found.append(f"incomplete: {lacks}. Rates leave these out, bounds say what they could change")
+        found.append(f"incomplete: {lacks}. Rates leave these out; the bounds show how much they could change")
     elif state.counts.invalid:
-        found.append(
-            f"{state.counts.invalid} invalid: a check passed without looking at anything, so the suite is wrong"
-        )
+        found.append(f"{state.counts.invalid} invalid: a check passed without looking at anything. Correct the suite")
     if state.touched:
-        found.append(f"a person had a hand in {pluralize(state.touched, 'entry', 'entries')}")
+        found.append(f"a person intervened in {pluralize(state.touched, 'entry', 'entries')}")
     if state.run.is_validated is None:
-        found.append("not validated: plan bench validate says whether the figures mean something")
+        found.append("not validated: run `plan bench validate` to test the checks of the suite")
     elif not state.run.is_validated:
-        found.append("not for the record: plan bench validate found the suite not valid")
+        found.append("invalid suite: `plan bench validate` found errors, so do not rely on the figures")
     return found
 
 
 def describe_comparison(pair: ModelComparison) -> str:
-    """The result of comparing two models on the same keys, without their names."""
+    """The result of a comparison of two models, without their names."""
     found = pair.found
     if not found.cases:
         return pair.sentence
@@ -124,13 +123,13 @@ def describe_comparison(pair: ModelComparison) -> str:
 
 
 def describe_suspicions(found: SuspectCases) -> list[tuple[str, tuple[str, ...]]]:
-    """What to look at, and the cases (with the checks that always failed) that it is about."""
+    """Reasons to look at cases, each with its cases and the checks that always failed."""
     failed = tuple(f"{case} ({', '.join(checks)})" if checks else case for case, checks in found.failed_by_all.items())
     every = [
-        ("Failed by every model: too hard, or a check that is wrong", failed),
-        ("Passed by cheats only: a check that can be fooled", found.passed_by_cheats_only),
-        ("Failed by the oracle: a check that refuses a right answer", found.failed_by_oracle),
-        ("Passed by doing nothing: a check that looks at nothing", found.passed_by_nop),
+        ("Failed by every model: the case is too hard, or a check is wrong", failed),
+        ("Passed by cheats only: a check can be fooled", found.passed_by_cheats_only),
+        ("Failed by the oracle: a check rejects a right answer", found.failed_by_oracle),
+        ("Passed by doing nothing: the checks require nothing", found.passed_by_nop),
     ]
     return [(what, cases) for what, cases in every if cases]
 
@@ -141,12 +140,12 @@ def slice_name(by: str) -> str:
 
 
 def _scale_ends_text(ends: ScaleEnds) -> str:
-    nop = _stands(ends.nop, "doing nothing", "it is not known what doing nothing scores: add --model nop")
-    oracle = _stands(ends.oracle, "the oracle", "the oracle was not run: add --model oracle")
+    nop = _score(ends.nop, "doing nothing", "nop was not run: add --model nop")
+    oracle = _score(ends.oracle, "the oracle", "the oracle was not run: add --model oracle")
     return f"{nop}; {oracle}."
 
 
-def _stands(column: ReportColumn | None, who: str, otherwise: str) -> str:
+def _score(column: ReportColumn | None, who: str, otherwise: str) -> str:
     if column is None:
         return otherwise
     share = column.standing.share
@@ -159,7 +158,7 @@ def _points_value(interval: Interval | None) -> str:
 
 @frozen
 class ReportTable:
-    """A table. The first `names` columns are names, the others figures. `note` explains how to read it."""
+    """A table. The first `names` columns are names, the others figures. `note` explains the columns."""
 
     title: str
     head: tuple[str, ...]
@@ -169,7 +168,7 @@ class ReportTable:
 
 
 def section_tables(section: ReportSection) -> list[ReportTable]:
-    """All tables of a suite that have something in them."""
+    """All tables of a suite that are not empty."""
     found = [
         rates_table(section),
         costs_table(section),
@@ -181,7 +180,7 @@ def section_tables(section: ReportSection) -> list[ReportTable]:
 
 
 def overview_table(report: BenchReport) -> ReportTable:
-    """All suites at a glance: each tested model between the ends of its run's scale."""
+    """All suites: the rate of each tested model, and the scores of nop and oracle in its run."""
     rows = [
         (
             section.suite,
@@ -211,36 +210,36 @@ def totals_table(report: BenchReport) -> ReportTable:
         )
         for one in report.totals
     ]
-    head = ("model", "suites", "passed", "rate", "mean rate", "undecided", "$ in all", "tokens")
-    note = "Rate: of all entries that passed or failed. Mean rate: each suite counts the same. Compare on equal suites."
+    head = ("model", "suites", "passed", "rate", "mean rate", "undecided", "$ total", "tokens")
+    note = "Rate: share of all decided entries. Mean rate: each suite counts the same. Compare models on equal suites."
     return ReportTable("Totals over all suites", head, tuple(rows), note=note)
 
 
 def rates_table(section: ReportSection) -> ReportTable:
-    """How much each model passed."""
+    """The pass rate of each model."""
     has_bounds = any(column.standing.counts.undecided for column in section.columns)
     head = ("model", "passed", "rate", "95 %") + (("undecided", "bounds") if has_bounds else ())
     rows = [_rate(column, has_bounds) for column in section.columns]
-    note = "Interval: Wilson; where cases have several trials, by resampling cases."
+    note = "Interval: Wilson; by resampling cases if they have several trials."
     if has_bounds:
-        note += " Bounds: if all undecided had failed, and if all had passed."
+        note += " Bounds: the rate if all undecided entries had failed, and if all had passed."
     return ReportTable("Pass rate", head, tuple(rows), note=note)
 
 
 def costs_table(section: ReportSection) -> ReportTable:
     """Cost, time, turns, calls and tokens."""
-    head: tuple[str, ...] = ("model", "$ median", "$ in all", "time median", "turns", "calls", "tokens")
-    note = "Medians are of entries that passed or failed."
+    head: tuple[str, ...] = ("model", "$ median", "$ total", "time median", "turns", "calls", "tokens")
+    note = "Medians are over entries that passed or failed."
     has_escalated = any(column.standing.usage.escalated for column in section.columns)
     if has_escalated:
         head += ("escalated", "stronger model: $", "tokens")
-        note += " Escalated: entries that a stronger model continued; what it used is part of `$ in all`."
+        note += " Escalated: entries that a stronger model continued; its cost is included in `$ total`."
     rows = [_cost(column) + (_escalated(column) if has_escalated else ()) for column in section.columns]
     return ReportTable("Cost", head, tuple(rows), note=note)
 
 
 def trials_table(section: ReportSection) -> ReportTable:
-    """pass@k and pass^k, where something has more than one trial."""
+    """pass@k and pass^k, if a case has more than one trial."""
     columns = [column for column in section.columns if column.standing.by_case is not None]
     hats = sorted({one.k for column in columns for one in column.standing.trials.pass_hat})
     ats = sorted({one.k for column in columns for one in column.standing.trials.pass_at})
@@ -254,8 +253,17 @@ def trials_table(section: ReportSection) -> ReportTable:
         )
         for column in columns
     ]
-    note = "pass@k: one of k trials passes; pass^k: all of k do. Cases with fewer than k decided trials are left out."
+    note = (
+        "pass@k: at least one of k trials passes; pass^k: all k do. Left out: cases with fewer than k decided trials."
+    )
     return ReportTable("Several trials", head, tuple(rows), note=note)
+
+
+def pairs_table(pairs: Sequence[ModelComparison]) -> ReportTable:
+    """The comparison of each pair of models, as a sentence."""
+    rows = tuple((pair.a, pair.b, describe_comparison(pair)) for pair in pairs)
+    head = ("first", "second", "first compared with second")
+    return ReportTable(PAIRS_TITLE, head, rows, names=3, note=PAIRS)
 
 
 def slices_table(section: ReportSection) -> ReportTable:
@@ -272,12 +280,12 @@ def slices_table(section: ReportSection) -> ReportTable:
         for column in section.tested or section.columns
         if (share := column.standing.slices.get(by, {}).get(value)) is not None
     ]
-    note = "Interval: Wilson; where cases have several trials, with cases for trials."
+    note = "Interval: Wilson; over cases instead of trials if cases have several trials."
     return ReportTable("Slices", ("by", "is", "model", "passed", "rate", "95 %"), tuple(rows), names=3, note=note)
 
 
 def soft_table(section: ReportSection) -> ReportTable:
-    """Figures that never change a verdict. The oracle's show what a good answer has."""
+    """Soft figures. Those of the oracle show the values of a good answer."""
     columns = [one for one in section.columns if one.kind in (ModelKind.TESTED, ModelKind.ORACLE)] or section.columns
     rows = [
         (name, column.label, *_spread(figure.passed, is_time), *_spread(figure.all, is_time), str(figure.all.count))
@@ -291,12 +299,12 @@ def soft_table(section: ReportSection) -> ReportTable:
         head,
         tuple(rows),
         names=2,
-        note="Of the entries that passed, and of all. They never change a verdict.",
+        note="Over entries that passed, and over all decided entries. Soft figures never change a verdict.",
     )
 
 
 def verdicts_table(section: ReportSection) -> ReportTable:
-    """Every case with every model: how many of its trials passed, and what is undecided."""
+    """Every case with every model: how many of its trials passed, and which are undecided."""
     by_case = [{case: list(of) for case, of in _by_case(column).items()} for column in section.columns]
     head = ("case", *(column.label for column in section.columns))
     rows = [(case, *(_verdict(of.get(case, [])) for of in by_case)) for case in section.cases]
@@ -352,7 +360,7 @@ def _at(found: Sequence[PassAtK], ks: Sequence[int]) -> list[str]:
 
 
 def _left_out(column: ReportColumn) -> str:
-    """How many cases lack trials for the largest k."""
+    """How many cases have too few trials for the largest k."""
     found = (*column.standing.trials.pass_at, *column.standing.trials.pass_hat)
     return str(max((len(one.left_out) for one in found), default=0) or NOTHING)
 
@@ -381,7 +389,7 @@ def _by_case(column: ReportColumn) -> dict[str, list[str]]:
 
 
 def _verdict(found: Sequence[str]) -> str:
-    """`pass`, or `2 of 3` with the undecided: `2 of 3, 1 error`."""
+    """`pass`, or for several trials `2 of 3, 1 error`."""
     if not found:
         return NOTHING
     if len(found) == 1:

@@ -1,1 +1,1 @@
-"""Compile a suite and its contestants into a run: draw choices, fill placeholders, compute keys. Pure."""
+"""Compile a suite and its contestants to a run: draw decoys, fill placeholders, compute keys. Pure."""

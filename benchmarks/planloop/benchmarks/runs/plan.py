@@ -1,4 +1,4 @@
-"""The plan of a run: one task for each entry, its agent, its container and its tools. Pure."""
+"""Build the plan of a run: a task with agent, container and tools for each entry. Pure."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ from planloop.schemas.canonical_json import Json, JsonObject, canonical_bytes
 from planloop.schemas.limits import CHILDREN_MAX, PLAN_NODES_MAX, SUITE_BYTES_MAX
 from planloop.schemas.objects.container import NO_NETWORK
 
-# These are the same in all containers of a run, so that equal runs do not differ.
+# The same values for all containers of a run, so that equal runs do not differ.
 
 WORK_FOLDER: Final = "/work"
-"""Where the workspace is."""
+"""Path of the workspace in containers."""
 CONTAINER_HOME: Final = "/tmp"
-"""Memory that may be written; of the image's folders none may, only the workspace."""
+"""Writable tmpfs. Besides it, only the workspace is writable, no folder of the image."""
 CONTAINER_ENV: Final[Mapping[str, str]] = {"TZ": "UTC", "LANG": "C.UTF-8", "HOME": CONTAINER_HOME}
 
 
 WORK: Final = "work"
 PLAN: Final = "run"
 ALONE: Final[JsonObject] = {"alone": True}
-"""The sandbox of agents that may start programs on this machine: the answers of others are beside its workspace."""
+"""Sandbox of agents that may start programs on this machine: the answers of others are next to their workspace."""
 
 BOUND: Final[JsonObject] = {"memory": "2GiB", "pids": 512}
-"""An attempt's limits on this machine: compilers need more than their output."""
+"""Limits of an attempt on this machine. Compilers need more than the programs that they build."""
 
 FILE_TOOLS: Final = frozenset({"read", "list", "search", "write", "edit", "lock", "release", "done", "fail"})
-"""Tools of ours that stay in the workspace by themselves, as those of servers know nothing of it."""
+"""Built-in tools that cannot leave the workspace. Tools of servers do not know the workspace."""
 
 
 def plan_document(compiled: CompiledRun, attempts: Mapping[str, int], *, parallel: int) -> JsonObject:
-    """The plan document that runs the entries in `attempts`, which gives the number of each one's attempt.
+    """Return the plan document that runs the entries in `attempts`, a map from names to attempt numbers.
 
-    `parallel` is how many run at the same time.
+    `parallel` is the number of entries that run at the same time.
     """
     entries = {name: compiled.entries[name] for name in attempts}
     document: JsonObject = {"plan": PLAN, "limits": {"tasks": parallel}}
@@ -61,7 +61,8 @@ def plan_document(compiled: CompiledRun, attempts: Mapping[str, int], *, paralle
 
 
 def entries_max(document: JsonObject) -> int:
-    """How many entries a plan may have that are, on the average, like those of `document`: a whole run is one plan."""
+    """How many entries fit in one plan, which holds a whole run, if they have the average size of those in
+    `document`."""
     count = len(document["tasks"])
     shares = (PLAN_NODES_MAX / _values_in(document), SUITE_BYTES_MAX / len(canonical_bytes(document)))
     return min(CHILDREN_MAX, *(int(count * share) for share in shares))
@@ -73,12 +74,12 @@ def _values_in(value: Json) -> int:
 
 
 def task_name(entry: str, attempt: int) -> str:
-    """The id of an entry's task. Each attempt is a separate task, so earlier ones stay as they were."""
+    """The id of an entry's task. Each attempt is a separate task, so earlier attempts do not change."""
     return entry if attempt == 1 else f"{entry}--{attempt}"
 
 
 def entry_workspace(entry: str, attempt: int) -> str:
-    """Where an entry is worked on, relative to the run's folder."""
+    """The workspace of an entry, relative to the run's folder."""
     return f"{WORK}/{task_name(entry, attempt)}"
 
 
@@ -98,7 +99,7 @@ def _task(compiled: CompiledRun, entry: RunEntry, attempt: int) -> JsonObject:
 
 
 def _agent(seed: int, case: JsonObject, entry: RunEntry, at: str) -> JsonObject:
-    """Decoys are mixed with the needed tools, by rank: the order reveals nothing."""
+    """The agent of an entry. Its tools are ordered by rank, so that the order does not reveal the decoys."""
     own: JsonObject = {}
     if case["image"]:
         own["sandbox"] = {"container": _inside(at)}
@@ -110,17 +111,17 @@ def _agent(seed: int, case: JsonObject, entry: RunEntry, at: str) -> JsonObject:
 
 
 def _may_start_programs(tools: Sequence[str] | None) -> bool:
-    """Whether commands of an agent with `tools` might look for what graders know, beside its workspace."""
+    """Whether an agent with `tools` can run commands, which could search for answers next to its workspace."""
     return tools is None or any("." not in tool and tool not in FILE_TOOLS for tool in _names(tools))
 
 
 def _names(tools: Sequence[str]) -> Iterator[str]:
-    """Without what some of them are bound to, as in `shell(./check *)`."""
+    """The names without restrictions, such as in `shell(./check *)`."""
     return (tool.partition("(")[0] for tool in tools)
 
 
 def offered_tools(case: JsonObject) -> frozenset[str]:
-    """The names of the tools that the agent of `case` is shown, beside those that end its work."""
+    """The names of the tools that the agent of `case` is shown, except those that end its work."""
     return frozenset((*(case["tools"] or ()), *case["near"], *case["far"]))
 
 

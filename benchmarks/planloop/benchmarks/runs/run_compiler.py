@@ -1,4 +1,4 @@
-"""Compile suite × contestants × trials into a run with its simulated worlds. Pure: equal arguments give equal bytes."""
+"""Compile suite × contestants × trials to a run with its simulated worlds. Pure: equal arguments give equal bytes."""
 
 from __future__ import annotations
 
@@ -15,36 +15,36 @@ from planloop.schemas.diagnostic import ValuePath, ValueProblem
 from planloop.schemas.frozen import frozen, remade
 from planloop.schemas.spec.template_placeholders import NONCE, fill_placeholders, find_placeholders, nonce_names
 
-# Names are ranked by SHA-256(seed, case, name), so a seed always picks the same. A tool that is added to a pool
-# replaces at most one of those picked.
+# Names are ranked by SHA-256(seed, case, name), so a seed always picks the same tools. Adding a tool to a pool replaces
+# at most one of the picked tools.
 
 _WORDS: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|[0-9]+")
 
 
 @frozen
 class DrawnDecoys:
-    """The decoys of a case: near ones share a word with a needed tool, far ones do not."""
+    """The decoys of a case. Near ones share a word with a needed tool, far ones do not."""
 
     near: Sequence[str]
     far: Sequence[str]
 
 
 def rank_name(seed: int, case: str, name: str) -> str:
-    """What `name` is sorted by."""
+    """The sort key of `name`."""
     return sha256_hex(canonical_bytes([seed, case, name]))
 
 
 def tool_name_words(tool: str) -> frozenset[str]:
-    """The verbs and nouns of a tool's name; `events` is `event`."""
+    """The words in a tool's name, in singular: `event` for `events`."""
     return frozenset(word.lower().removesuffix("s") for word in _WORDS.findall(tool))
 
 
 def draw_decoys(
     seed: int, case: str, pool: Iterable[str], needed: Iterable[str], *, pick: int, near: int
 ) -> DrawnDecoys:
-    """`pick` tools of `pool` that are not `needed`, `near` of them near ones.
+    """Pick `pick` tools of `pool` that are not `needed`, `near` of them near ones.
 
-    Where there are too few of one kind, those of the other are taken.
+    If there are too few of one kind, the other kind fills up.
     """
     needed = frozenset(needed)
     names = [name for name in pool if name not in needed]
@@ -56,52 +56,53 @@ def draw_decoys(
     return DrawnDecoys(close[: pick - far_count], distant[:far_count])
 
 
-# `{{nonce.word}}` differs for every case, trial and name, and is the same in every run of one seed, so no answer can
-# know it in advance. `{{language}}` and `{{url}}` belong to the case; an `http` check fills `{{kept.name}}` with part
-# of an answer.
+# `{{nonce.word}}` differs for every case, trial and name, so an agent cannot know it in advance. It is the same in all
+# runs with the same seed. `{{language}}` and `{{url}}` belong to the case; an `http` check fills `{{kept.name}}` with
+# part of a response.
 
 NONCE_DIGITS: Final = 12
 KEPT: Final = "kept."
 
 
 def make_nonce(seed: int, case: str, trial: int, name: str) -> str:
-    """12 hex digits that only the seed foretells: SHA-256 of (seed, case, trial, name)."""
+    """12 hex digits that cannot be predicted without the seed: SHA-256 of (seed, case, trial, name)."""
     return sha256_of_value([seed, case, trial, name])[:NONCE_DIGITS]
 
 
 def make_nonces(value: Json, seed: int, case: str, trial: int) -> dict[str, str]:
-    """The nonces that `value` has blanks for, as `filled` takes them."""
+    """The nonces for the placeholders in `value`, by placeholder name."""
     return {f"{NONCE}{name}": make_nonce(seed, case, trial, name) for name in nonce_names(value)}
 
 
 def placeholder_problems(
     value: Json, known: Collection[str] = ("language", "url"), at: ValuePath = ()
 ) -> Iterator[ValueProblem]:
-    """Placeholders that nothing will fill. `known` are the plain ones of the case."""
+    """Yield unknown placeholders. `known` are the plain ones that the case defines."""
     for place, name in find_placeholders(value, at):
         if name in known or name.startswith((NONCE, KEPT)):
             continue
         kind, dot, rest = name.partition(".")
         near = get_close_matches(kind, ("nonce", "kept") if dot else sorted(known), n=1)
-        cure = f"did you mean `{{{{{near[0]}{dot}{rest}}}}}`?" if near else _there_are(known)
-        yield ValueProblem(place, "P0213", f"nothing fills `{{{{{name}}}}}`", cure)
+        hint = f"did you mean `{{{{{near[0]}{dot}{rest}}}}}`?" if near else _known_text(known)
+        yield ValueProblem(place, "P0213", f"unknown placeholder `{{{{{name}}}}}`", hint)
 
 
-def _there_are(known: Collection[str]) -> str:
-    return "there are " + ", ".join(f"`{{{{{name}}}}}`" for name in ("nonce.NAME", *sorted(known)))
+def _known_text(known: Collection[str]) -> str:
+    return "use one of " + ", ".join(f"`{{{{{name}}}}}`" for name in ("nonce.NAME", *sorted(known)))
 
 
 FORMAT = 1
 SCORING = 2
-"""Raised when the same doings would be judged otherwise."""
+"""Version of the scoring rules. Increase it if the same actions would get another verdict."""
 _NAME: Final = re.compile(r"\w[\w.-]*")
 
 
 @frozen
 class RunEntry:
-    """One case tried once by one contestant. `variant` is the index of its prompt, `key` the digest of what decides.
+    """One trial of a case by one contestant. `variant` is the index of its prompt.
 
-    `case_key` is the digest of the input: equal for contestants that were given the same.
+    `key` is the digest of everything that decides the result. `case_key` is the digest of the input: equal for all
+    contestants.
     """
 
     name: str
@@ -127,7 +128,7 @@ class RunEntry:
 
 @frozen
 class RunSettings:
-    """What a run was started with beside its suite and models."""
+    """Settings of a run besides its suite and models."""
 
     seed: int
     trials: int
@@ -136,10 +137,10 @@ class RunSettings:
 
 @frozen
 class CompiledRun:
-    """A run as `plan.json` has it: everything that can change a verdict. `entries` are by name, in order.
+    """A run, the content of `plan.json`: everything that can change a verdict. `entries` are by name, in order.
 
-    `is_validated`: whether all cases are valid, None if unknown; it decides no verdict. `scoring` is the version of the
-    scoring rules, which is not `SCORING` in a run of another version of planloop.
+    `is_validated`: whether all cases are valid, None if unknown; it does not affect verdicts. `scoring` is the version
+    of the scoring rules; it differs from `SCORING` in a run of another version of planloop.
     """
 
     suite: str
@@ -165,7 +166,7 @@ class CompiledRun:
             "deterministic": self.settings.deterministic,
             "validated": self.is_validated,
             "report": self.report,
-            "models": list(self.models.values()),  # A list, which keeps their order.
+            "models": list(self.models.values()),  # A list, to keep their order.
             "images": dict(self.images),
             "cases": dict(self.cases),
             "entries": {name: entry.to_json() for name, entry in self.entries.items()},
@@ -174,14 +175,14 @@ class CompiledRun:
 
     @property
     def digest(self) -> str:
-        """Of the bytes of `plan.json`."""
+        """The SHA-256 digest of the bytes of `plan.json`."""
         return sha256_hex(canonical_bytes(self.to_json()))
 
 
 def compiled_run_from_json(raw: JsonObject) -> CompiledRun:
-    """Inverse of `CompiledRun.to_json`. Raises KeyError, TypeError, ValueError for a file of another form."""
+    """Inverse of `CompiledRun.to_json`. Raises KeyError, TypeError or ValueError if `raw` is invalid."""
     if raw["format"] != FORMAT:
-        raise ValueError(f"its format is {raw['format']}, not {FORMAT}")
+        raise ValueError(f"unsupported format {raw['format']}, expected {FORMAT}")
     compiled = CompiledRun(
         suite=raw["suite"],
         about=raw["about"],
@@ -196,18 +197,18 @@ def compiled_run_from_json(raw: JsonObject) -> CompiledRun:
         scoring=raw["scoring"],
     )
     for name, entry in compiled.entries.items():
-        if not _NAME.fullmatch(name):  # Folders are called so.
-            raise ValueError(f"no entry can be called {name}")
+        if not _NAME.fullmatch(name):  # Folders have these names.
+            raise ValueError(f"invalid name of an entry: {name}")
         if entry.case not in compiled.cases:
-            raise ValueError(f"there is no case {entry.case}")
+            raise ValueError(f"unknown case {entry.case}")
     return compiled
 
 
-# A world's file contains the drawn decoys beside its own tools, and the rows that cases add. A server, the part of a
+# The file of a world contains its own tools, the drawn decoys, and the rows that cases add. A server, the part of a
 # tool's name before the dot, belongs to one world.
 
 DECOYS: Final = "decoys"
-"""The world of decoys where no case has one."""
+"""The world of the decoys if no case has a world."""
 
 
 def world_file(world: str) -> str:
@@ -216,7 +217,7 @@ def world_file(world: str) -> str:
 
 
 def run_worlds(suite: Suite, cases: Sequence[Case], entries: Iterable[RunEntry]) -> dict[str, JsonObject]:
-    """The documents of the worlds that `cases` use, as `entries` find them."""
+    """The documents of the worlds that `cases` use, in their state at the start of `entries`."""
     tools: dict[str, JsonObject] = {}
     for case in cases:
         tools |= pool_tools(suite, case)
@@ -228,7 +229,7 @@ def run_worlds(suite: Suite, cases: Sequence[Case], entries: Iterable[RunEntry])
 
 
 def pool_tools(suite: Suite, case: Case) -> dict[str, JsonObject]:
-    """The tools of the case's pool, by name: any of them may be drawn, or be needed."""
+    """The tools of the case's pool by name. Any of them may be drawn, or be needed."""
     if case.setting.decoys is None:
         return {}
     found: dict[str, JsonObject] = suite.pools[case.setting.decoys["pool"]].get("tools", {})
@@ -236,7 +237,7 @@ def pool_tools(suite: Suite, case: Case) -> dict[str, JsonObject]:
 
 
 def tools_digest(suite: Suite, case: Case, decoys: Iterable[str]) -> str:
-    """The digest of what the case's tools do and act on, which verdicts depend on."""
+    """The digest of the case's tools and their data, which verdicts depend on."""
     world = {} if case.setting.world is None else suite.worlds[case.setting.world["use"]]
     pool = pool_tools(suite, case)
     return sha256_of_value([world, {name: pool[name] for name in sorted(decoys) if name in pool}])
@@ -256,7 +257,7 @@ def _laid(document: JsonObject, suite: Suite, world: str, entries: Sequence[RunE
 
 
 def world_servers(worlds: Mapping[str, JsonObject], decoys: Iterable[str]) -> dict[str, str]:
-    """The world of each tool server. One that has nothing but decoys is in the first world, by name."""
+    """The world of each tool server. A server with only decoys is in the first world by name."""
     decoys = frozenset(decoys)
     own: dict[str, str] = {}
     beside: dict[str, str] = {}
@@ -267,14 +268,15 @@ def world_servers(worlds: Mapping[str, JsonObject], decoys: Iterable[str]) -> di
 
 
 NAME_CHARS_MAX: Final = 56
-"""Of an entry: ids have at most 64, and those of its tasks and containers are its name with a little more."""
+"""Maximal length of an entry's name. Ids have at most 64 characters, and those of its tasks and containers are
+longer."""
 
 _MARK_CHARS: Final = 12
 
 
 @frozen
 class RunRequest:
-    """How to run a suite: None keeps the suite's value. `images` are the ids of the images that it names."""
+    """How to run a suite. None keeps the suite's value. `images` are the ids of its images by name."""
 
     seed: int | None = None
     trials: int | None = None
@@ -284,7 +286,7 @@ class RunRequest:
 
 
 def compile_run(suite: Suite, contestants: Sequence[Contestant], request: RunRequest) -> CompiledRun:
-    """The run of `suite` with all `contestants` that have a part in a case."""
+    """Compile the run of `suite` with all `contestants` that take part in a case."""
     seed = suite.seed if request.seed is None else request.seed
     trials = suite.trials if request.trials is None else request.trials
     suite = remade(suite, seed=seed)
@@ -297,7 +299,7 @@ def compile_run(suite: Suite, contestants: Sequence[Contestant], request: RunReq
     for case in chosen:
         for who in contestants:
             for entry in _entries(seed, trials, case, cases[case.id], who, images):
-                name = _free(entry, entries)
+                name = _unique_name(entry, entries)
                 entries[name] = remade(entry, name=name)
     return CompiledRun(
         suite=suite.name,
@@ -313,7 +315,7 @@ def compile_run(suite: Suite, contestants: Sequence[Contestant], request: RunReq
 
 
 def _case(suite: Suite, case: Case) -> JsonObject:
-    """Everything about a case except the contestant."""
+    """Everything in a case that does not depend on the contestant."""
     near, far = _decoys(suite, case)
     return {
         "base": case.base,
@@ -368,8 +370,8 @@ def _entries(
         yield RunEntry(f"{case.id}--{who.id}--{trial}", case.id, who.name, trial, variant, key, case_key, agent)
 
 
-def _free(entry: RunEntry, taken: Container[str]) -> str:
-    """The entry's name, or one with a digest where that is too long for an id, or is that of another entry."""
+def _unique_name(entry: RunEntry, taken: Container[str]) -> str:
+    """The entry's name, with a digest if it is too long for an id or already taken."""
     if len(entry.name) <= NAME_CHARS_MAX and entry.name not in taken:
         return entry.name
     mark = sha256_of_value([entry.case, entry.model, entry.trial])[:_MARK_CHARS]
@@ -377,5 +379,5 @@ def _free(entry: RunEntry, taken: Container[str]) -> str:
 
 
 def fill_for_entry(compiled: CompiledRun, entry: RunEntry, value: Json) -> Json:
-    """`value` for one entry, with its nonces."""
+    """Fill the nonces of one entry into `value`."""
     return fill_placeholders(value, make_nonces(value, compiled.settings.seed, entry.case, entry.trial))

@@ -1,1 +1,1 @@
-"""From events to figures: the fold, the summary of a model, and comparisons. All pure."""
+"""Compute figures from events: fold a run, summarise models, compare them. Pure."""

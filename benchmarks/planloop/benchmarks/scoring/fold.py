@@ -1,4 +1,4 @@
-"""Fold a run's events into entries: the outcome of each case with each model in each trial."""
+"""Fold the events of a run to entries: the result of each case with each model in each trial."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ from planloop.schemas.objects.case import CaseVerdict
 
 
 class ModelKind(StrEnum):
-    """ORACLE knows the answer, NOP does nothing, CHEAT and MUTANT must fail; all other models are TESTED."""
+    """Kind of a contestant.
+
+    ORACLE knows the answer, NOP does nothing, CHEAT and MUTANT must fail, TESTED are all others.
+    """
 
     ORACLE = "oracle"
     NOP = "nop"
@@ -28,22 +31,23 @@ _PREFIXES: Final = {kind.value: kind for kind in ModelKind if kind is not ModelK
 
 
 def model_kind(model: str) -> ModelKind:
-    """By the word before the colon: `oracle`, `oracle:form`, `nop`, `cheat:printed-pass`, `mutant:wrong-time`."""
+    """The kind, from the word before the colon: `oracle`, `oracle:form`, `nop`, `cheat:printed-pass`, `mutant:x`."""
     return _PREFIXES.get(model.partition(":")[0], ModelKind.TESTED)
 
 
-# Fold with `RunFold.add` in order of `seq`; the result depends on the events alone. Only the `case/end` of an entry's
-# highest attempt counts, so a run that was killed and resumed folds like an undisturbed one. The usage of all attempts
-# together is kept apart.
+# Fold with `RunFold.add` in order of `seq`. The result depends only on the events. Only the `case/end` of an entry's
+# highest attempt counts, so a run that was killed and resumed folds like an uninterrupted one. The usage of all
+# attempts together is stored separately.
 
 
 class BadRun(Exception):
-    """The events are whole, but no run of a suite: one says something that no run writes."""
+    """The events are valid, but an event does not belong to a benchmark run."""
 
 
 @frozen
 class EntryUsage:
-    """Usage of one attempt or several. `escalated` of them continued with a stronger model, which used `stronger`."""
+    """Usage of one or several attempts. `escalated` of them continued with a stronger model, whose usage is
+    `stronger`."""
 
     tokens_in: int = 0
     tokens_out: int = 0
@@ -63,9 +67,9 @@ class EntryUsage:
 
 @frozen
 class RunInfo:
-    """The content of `run/open`. `plan` is the digest of plan.json; `planned` has model → case → number of trials.
+    """The content of `run/open`. `plan` is the digest of plan.json; `planned` is model → case → number of trials.
 
-    `is_validated`, which `run/resume` updates: whether the suite is known to be valid; None if unchecked.
+    `is_validated`: whether the suite is valid, None if unknown. `run/resume` updates it.
     """
 
     suite: str
@@ -82,7 +86,7 @@ class RunInfo:
 
     @property
     def has_begun(self) -> bool:
-        """Whether a `run/open` was there."""
+        """Whether a `run/open` was folded."""
         return self.name != ""
 
     @property
@@ -92,9 +96,9 @@ class RunInfo:
 
 @frozen
 class EntryInput:
-    """What the model was given. `key` covers everything that decides the entry.
+    """The input of an entry. `key` is the digest of everything that decides the entry.
 
-    `case_key` is equal for models that were given the same, None if the run does not record it.
+    `case_key` is equal for models with the same input; None if the run does not record it.
     """
 
     key: str = ""
@@ -106,7 +110,7 @@ class EntryInput:
 
 @frozen
 class EntryTimes:
-    """Times of an entry in seconds. `soft` are soft figures that are times; `began` is when an open attempt began."""
+    """Times of an entry in seconds. `soft` are soft figures that are times; `began` is the start of an open attempt."""
 
     took_s: float | None = None
     soft: Mapping[str, float] = field(default_factory=dict)
@@ -115,9 +119,9 @@ class EntryTimes:
 
 @frozen
 class EntryResult:
-    """One case with one model in one trial, as the last ended attempt left it; `verdict` is None before one ended.
+    """One case with one model in one trial: the result of the last ended attempt.
 
-    `checks` has the result of each check.
+    `verdict` is None until an attempt has ended. `checks` has the result of each check.
     """
 
     case: str
@@ -143,7 +147,7 @@ class EntryResult:
 
 @frozen
 class EntryHistory:
-    """How it came to that: what may differ between runs that are equal otherwise."""
+    """How the entries were run: what may differ between runs with equal results."""
 
     first_ts: float | None = None
     last_ts: float | None = None
@@ -154,7 +158,7 @@ class EntryHistory:
 
 @mutable
 class _Attempt:
-    """The content of the events of one attempt so far."""
+    """The events of one attempt so far."""
 
     began: float | None = None
     key: str = ""
@@ -168,7 +172,7 @@ NO_RUN: Final = RunInfo("", "", "", None, None, False, (), {}, (1,), (1,))
 
 
 class RunFold:
-    """The events so far. Each costs the same, however many came before."""
+    """Fold of the events so far. Adding an event takes constant time."""
 
     def __init__(self) -> None:
         self.run = NO_RUN
@@ -178,7 +182,7 @@ class RunFold:
         self._resumes = 0
 
     def add(self, event: BenchEvent) -> None:
-        """Raises BadRun for what no run of a suite says."""
+        """Fold one event. Raises BadRun if no benchmark run writes such an event."""
         if self._first_ts is None:
             self._first_ts = event.ts
         self._last_ts = event.ts
@@ -188,16 +192,16 @@ class RunFold:
         try:
             read(self, event)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise BadRun(f"events.jsonl, seq {event.seq}: {event.type} cannot be read ({error!r})") from None
+            raise BadRun(f"events.jsonl, seq {event.seq}: invalid {event.type} ({error!r})") from None
 
     def add_all(self, events: Iterable[BenchEvent]) -> RunFold:
-        """This fold, after all of them."""
+        """Fold all `events`, and return this fold."""
         for event in events:
             self.add(event)
         return self
 
     def entries(self) -> tuple[EntryResult, ...]:
-        """All that have started, ordered by case, model and trial."""
+        """All entries that have started, ordered by case, model and trial."""
         return tuple(_entry(name, self._attempts[name]) for name in sorted(self._attempts))
 
     def history(self) -> EntryHistory:
@@ -209,14 +213,14 @@ class RunFold:
         self.run = _run(event.suite, event.data)
 
     def _resume(self, event: BenchEvent) -> None:
-        """Cases may have been edited since it was opened."""
+        """Update `is_validated`: cases may have been edited since the run was opened."""
         self._resumes += 1
         self.run = replace(self.run, is_validated=event.data.get("validated", self.run.is_validated))
 
     def _start(self, event: BenchEvent) -> None:
         attempt = self._attempt(event)
         attempt.began, attempt.start = event.ts, event.data
-        # An attempt starts once: earlier events are from before a crash.
+        # The attempt was started again after a crash: its earlier events do not count.
         attempt.checks, attempt.end = {}, None
 
     def _check(self, event: BenchEvent) -> None:
@@ -229,7 +233,7 @@ class RunFold:
 
     def _attempt(self, event: BenchEvent) -> _Attempt:
         if event.case is None or event.model is None or event.trial is None or event.attempt is None:
-            raise ValueError("it names no entry")
+            raise ValueError("the event names no entry")
         tries = self._attempts.setdefault((event.case, event.model, event.trial), {})
         return tries.setdefault(event.attempt, _Attempt())
 
@@ -241,7 +245,7 @@ _READERS: Final[dict[str, Callable[[RunFold, BenchEvent], None]]] = {
     "check/result": RunFold._check,
     "case/end": RunFold._end,
 }
-"""The other types are for live viewers: `case/end` contains the same."""
+"""Other types are for live viewers: `case/end` contains the same information."""
 
 
 def _run(suite: str, data: JsonObject) -> RunInfo:
@@ -266,7 +270,7 @@ def _run(suite: str, data: JsonObject) -> RunInfo:
 
 
 def _entry(name: _Name, tries: Mapping[int, _Attempt]) -> EntryResult:
-    """Of the last attempt that has ended, or the last of all where none has."""
+    """The entry of the last ended attempt, or of the last attempt if none has ended."""
     last = max(tries)
     ended = [number for number, one in tries.items() if one.end is not None]
     attempt = tries[max(ended)] if ended else tries[last]
@@ -296,7 +300,7 @@ def _entry(name: _Name, tries: Mapping[int, _Attempt]) -> EntryResult:
 
 
 def _tags(raw: JsonObject) -> tuple[tuple[str, str], ...]:
-    """A tag may have several values: the entry is in the slice of each."""
+    """Tags and values. A tag may have several values: the entry is then in the slice of each."""
     pairs = ((str(tag), value) for tag, values in raw.items() for value in _listed(values))
     return tuple(sorted((tag, str(value)) for tag, value in pairs))
 
@@ -315,7 +319,7 @@ def _usage(raw: JsonObject) -> EntryUsage:
 
 
 def _numbers(raw: JsonObject | None) -> dict[str, float]:
-    """Figures by name; one that is no number was not measured."""
+    """Figures by name, without values that are not numbers: those were not measured."""
     found = ((str(name), _number(value)) for name, value in (raw or {}).items())
     return {name: value for name, value in found if value is not None}
 

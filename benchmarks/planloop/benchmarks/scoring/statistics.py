@@ -1,6 +1,6 @@
 """Statistics of pass counts: intervals, pass@k, pass^k, and whether two models differ.
 
-Pure functions of counts. Every formula names its source. What cannot be said is None, never a zero.
+Pure functions of counts. Every formula names its source. An undefined result is None, never 0.
 Which entries are counted is decided in `planloop.benchmarks.scoring.summary` and
 `planloop.benchmarks.reporting.report`.
 """
@@ -17,18 +17,18 @@ from typing import Final
 from planloop.schemas.frozen import frozen
 
 Z95: Final = 1.959963984540054
-"""The normal quantile of a two-sided interval of 95 %."""
+"""The normal quantile of a two-sided 95 % interval."""
 
 SIGNIFICANT: Final = 0.05
 DRAWS_MAX: Final = 400_000
-"""Draws of a resampling in all: 0.02 s. 1,000 cases are resampled 400 times."""
+"""Total number of draws of a resampling, which takes 0.02 s. 1,000 cases are resampled 400 times."""
 RESAMPLES_MIN, RESAMPLES_MAX = 200, 2_000
 INDISTINGUISHABLE: Final = "not distinguishable at this size"
 
 
 @frozen
 class Interval:
-    """From `low` to `high`, both within it, at 95 %."""
+    """A closed 95 % interval from `low` to `high`."""
 
     low: float
     high: float
@@ -39,7 +39,7 @@ class Interval:
 
 @frozen
 class CaseTally:
-    """What became of one case with one model: `passed` of `decided` trials."""
+    """Result of one case with one model: `passed` of `decided` trials."""
 
     passed: int
     decided: int
@@ -51,9 +51,10 @@ Estimate = Callable[[int, CaseTally], float | None]
 
 @frozen
 class PairedWins:
-    """Two models on the same cases: how many the first alone won, the second alone, and neither.
+    """Comparison of two models on the same cases: how many the first won, the second won, and ties.
 
-    `p` is of the exact McNemar test. `difference` is (wins - losses) / cases; None without cases, as is `interval`.
+    `p` is the p-value of the exact McNemar test. `difference` is (wins - losses) / cases. `difference` and `interval`
+    are None without cases.
     """
 
     wins: int
@@ -69,7 +70,7 @@ class PairedWins:
 
     @property
     def is_distinguishable(self) -> bool:
-        """Whether both the test and the interval say so."""
+        """Whether both the test and the interval show a difference."""
         if self.interval is None or self.p >= SIGNIFICANT:
             return False
         return self.interval.low > 0 or self.interval.high < 0
@@ -85,7 +86,7 @@ def wilson_interval(passed: float, n: float) -> Interval | None:
     p, zz = passed / n, Z95 * Z95 / n
     centre = (p + zz / 2) / (1 + zz)
     half = Z95 * sqrt(p * (1 - p) / n + zz / (4 * n)) / (1 + zz)
-    # The ends are exactly 0 and 1 where none and all passed, which rounding would miss.
+    # If none or all passed, the ends are exactly 0 or 1; rounding would miss that.
     return Interval(0.0 if passed == 0 else max(0.0, centre - half), 1.0 if passed == n else min(1.0, centre + half))
 
 
@@ -95,9 +96,9 @@ def pass_rate(passed: int, n: int) -> float | None:
 
 
 def pass_at_k(k: int, tally: CaseTally) -> float | None:
-    """The chance that at least one of `k` trials passes: 1 - C(n-c,k) / C(n,k); None where fewer than k are decided.
+    """The chance that at least one of `k` trials passes: 1 - C(n-c,k) / C(n,k); None if fewer than k are decided.
 
-    Unbiased for trials without order. Source: M. Chen et al., arXiv 2107.03374 (2021), eq. 1.
+    Unbiased for unordered trials. Source: M. Chen et al., arXiv 2107.03374 (2021), eq. 1.
     """
     if tally.decided < k:
         return None
@@ -105,7 +106,7 @@ def pass_at_k(k: int, tally: CaseTally) -> float | None:
 
 
 def pass_hat_k(k: int, tally: CaseTally) -> float | None:
-    """The chance that all of `k` trials pass: C(c,k) / C(n,k); None where fewer than k are decided.
+    """The chance that all of `k` trials pass: C(c,k) / C(n,k); None if fewer than k are decided.
 
     Source: S. Yao et al., arXiv 2406.12045 (2024), section 3.
     """
@@ -115,12 +116,12 @@ def pass_hat_k(k: int, tally: CaseTally) -> float | None:
 
 
 def mean_of(values: Sequence[float]) -> float | None:
-    """The arithmetic mean, the same for any order of `values`; None for none."""
+    """The arithmetic mean, independent of the order of `values`; None without values."""
     return fsum(values) / len(values) if values else None
 
 
 def median_of(values: Iterable[float]) -> float | None:
-    """The middle value, or the mean of the two in the middle; None for none."""
+    """The middle value, or the mean of the two in the middle; None without values."""
     ordered = sorted(values)
     if not ordered:
         return None
@@ -131,7 +132,7 @@ def median_of(values: Iterable[float]) -> float | None:
 def pass_bounds(passed: int, decided: int, undecided: int) -> Interval | None:
     """The pass rate if all undecided had failed, and if all had passed; None without entries.
 
-    No sampling is involved: these are the ends of what the truth can be (C. F. Manski, AER 80 (1990) 319).
+    No sampling is involved: the true rate is between these bounds (C. F. Manski, AER 80 (1990) 319).
     """
     total = decided + undecided
     return Interval(passed / total, (passed + undecided) / total) if total else None
@@ -140,11 +141,11 @@ def pass_bounds(passed: int, decided: int, undecided: int) -> Interval | None:
 def mcnemar_p(wins: int, losses: int) -> float:
     """The two-sided p of McNemar's exact test: min(1, 2 P(X ≤ min(wins, losses))), X ~ Binomial(wins + losses, 1/2).
 
-    Ties say nothing of which is better and do not count. Source: Q. McNemar, Psychometrika 12 (1947) 153; exact form
-    by F. Mosteller, Psychometrika 17 (1952) 220.
+    Ties say nothing about which model is better and do not count. Source: Q. McNemar, Psychometrika 12 (1947) 153;
+    exact form by F. Mosteller, Psychometrika 17 (1952) 220.
     """
     n = wins + losses
-    tail = term = 1  # C(n, 0); each next one is made of the last.
+    tail = term = 1  # C(n, 0); each term is computed from the previous one.
     for i in range(min(wins, losses)):
         term = term * (n - i) // (i + 1)
         tail += term
@@ -152,10 +153,10 @@ def mcnemar_p(wins: int, losses: int) -> float:
 
 
 def paired_interval(wins: int, losses: int, cases: int) -> Interval | None:
-    """Of the difference of two paired proportions, (wins - losses) / cases, by Bonett and Price; None for no cases.
+    """Interval of the difference of two paired proportions, (wins - losses) / cases; None without cases.
 
-    With a = (wins+1)/(n+2), b = (losses+1)/(n+2): a - b ± z √((a + b - (a-b)²) / (n+2)), cut to [-1, 1]. It needs no
-    count of the ties of each kind. Source: D. G. Bonett and R. M. Price, J. Educ. Behav. Stat. 37 (2012) 479.
+    With a = (wins+1)/(n+2), b = (losses+1)/(n+2): a - b ± z √((a + b - (a-b)²) / (n+2)), clipped to [-1, 1]. The number
+    of ties of each kind is not needed. Source: D. G. Bonett and R. M. Price, J. Educ. Behav. Stat. 37 (2012) 479.
     """
     if cases == 0:
         return None
@@ -165,9 +166,9 @@ def paired_interval(wins: int, losses: int, cases: int) -> Interval | None:
 
 
 def count_paired_wins(one: Sequence[CaseTally], other: Sequence[CaseTally]) -> PairedWins:
-    """`one` and `other` on the same cases in the same order: the winner of a case passed more of its trials.
+    """Compare `one` and `other` on the same cases in the same order. The winner of a case passed more of its trials.
 
-    A case is one unit however many trials it has, as its trials are not independent evidence; with one trial this is
+    A case is one unit whatever its number of trials, because its trials are not independent. With one trial this is
     McNemar's table. Each pair of tallies is over the same trials.
     """
     signs = [(a.passed > b.passed) - (a.passed < b.passed) for a, b in zip(one, other, strict=True)]
@@ -178,12 +179,12 @@ def count_paired_wins(one: Sequence[CaseTally], other: Sequence[CaseTally]) -> P
 
 
 def bootstrap_interval(tallies: Sequence[CaseTally], seed: str) -> Interval | None:
-    """Of the share of trials that passed, where trials of one case are alike: percentiles over resampled cases.
+    """Interval of the share of passed trials by resampling cases, because trials of one case are correlated.
 
     Draws len(tallies) cases with replacement, 200 to 2,000 times, and takes 2.5 and 97.5 % of the shares (B. Efron,
-    Ann. Stat. 7 (1979) 1; whole clusters as in Davison and Hinkley, Bootstrap Methods (1997), 3.8). Where all cases
-    went alike there is no spread to draw from: Wilson's interval with cases for trials, the most cautious. None for no
-    decided trial, or more than 65,536 cases. The draws follow from `seed` alone.
+    Ann. Stat. 7 (1979) 1; whole clusters as in Davison and Hinkley, Bootstrap Methods (1997), 3.8). If all cases have
+    the same result, there is no spread: returns the most cautious interval, Wilson's over cases. None without decided
+    trials, or for more than 65,536 cases. The draws depend only on `seed`.
     """
     cases = [tally for tally in tallies if tally.decided]
     n = len(cases)
@@ -192,9 +193,9 @@ def bootstrap_interval(tallies: Sequence[CaseTally], seed: str) -> Interval | No
     shares = {tally.passed / tally.decided for tally in cases}
     if len(shares) == 1:
         return wilson_interval(shares.pop() * n, n)
-    # One sum a resample instead of two: trials that passed in the low half, decided ones in the high half.
+    # One sum for each resample instead of two: passed trials in the low half, decided ones in the high half.
     packed = [(tally.decided << _HALF) + tally.passed for tally in cases]
-    # A draw is 16 bits; which case it stands for is looked up. Cases differ in chance by n/65,536 at most.
+    # A draw has 16 bits, and a table maps it to a case. The chances of cases differ by at most n/65,536.
     case_of = [packed[step * n // _STEPS] for step in range(_STEPS)]
     times = max(RESAMPLES_MIN, min(RESAMPLES_MAX, DRAWS_MAX // n))
     draws = _draws(seed, n * times)
@@ -211,7 +212,7 @@ def _share(packed: int) -> float:
 
 
 def _draws(seed: str, count: int) -> array[int]:
-    """`count` numbers of 16 bits: SHAKE-256 of the seed, the same on every machine and version of Python."""
+    """`count` numbers of 16 bits from SHAKE-256 of the seed: the same on every machine and Python version."""
     found = array("H", hashlib.shake_256(seed.encode()).digest(count * 2))
     if sys.byteorder == "big":
         found.byteswap()
@@ -219,7 +220,10 @@ def _draws(seed: str, count: int) -> array[int]:
 
 
 def _quantile(ordered: Sequence[float], share: float) -> float:
-    """Between the two nearest: type 7 of R. J. Hyndman and Y. Fan, Am. Stat. 50 (1996) 361."""
+    """The quantile, interpolated between the two nearest values: type 7 of R. J. Hyndman and Y. Fan, Am.
+
+    Stat. 50 (1996) 361.
+    """
     place = share * (len(ordered) - 1)
     low = int(place)
     high = min(low + 1, len(ordered) - 1)
@@ -227,5 +231,5 @@ def _quantile(ordered: Sequence[float], share: float) -> float:
 
 
 def round_figure(number: float) -> float:
-    """Six digits after the point: what a summary keeps, so that the last bits of a sum never differ."""
+    """Round to six decimals, as in a summary, so that the last bits of a sum never differ."""
     return round(number, 6)

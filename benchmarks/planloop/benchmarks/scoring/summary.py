@@ -1,4 +1,4 @@
-"""`summary.json`: everything that can be said of one run, from its folded events alone."""
+"""Summarise one run from its folded events: the content of `summary.json`."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from planloop.schemas.canonical_json import Json, JsonObject
 from planloop.schemas.frozen import frozen
 from planloop.schemas.objects.case import CaseVerdict
 
-# An entry is decided when it passed or failed. Errors, invalid and missing entries say nothing about the model: no rate
-# counts them, and the bounds show what they could change. Every order of entries gives the same figures.
+# An entry is decided if it passed or failed. Error, invalid and missing entries say nothing about the model: rates do
+# not count them, and the bounds show how much they could change. The order of entries does not change the figures.
 
 
 @frozen
 class EntryCounts:
-    """Entries by how they ended. `missing` were planned and have not."""
+    """Numbers of entries by result. `missing` entries were planned and have not ended."""
 
     passed: int = 0
     failed: int = 0
@@ -61,7 +61,7 @@ class EntryCounts:
 
 @frozen
 class PassShare:
-    """How much of `counts` passed, with Wilson's interval: over entries, or over cases where it is said so."""
+    """The share of `counts` that passed, with Wilson's interval over entries, or over cases if documented so."""
 
     counts: EntryCounts
     rate: float | None
@@ -73,7 +73,7 @@ class PassShare:
 
 @frozen
 class PassAtK:
-    """pass@k or pass^k: the mean over `cases` with k decided trials or more. `left_out` names the others."""
+    """pass@k or pass^k: the mean over `cases` with at least k decided trials. `left_out` names the others."""
 
     k: int
     value: float | None
@@ -86,7 +86,7 @@ class PassAtK:
 
 @frozen
 class FigureSpread:
-    """Of a figure that `count` entries have."""
+    """Median and mean of a figure over the `count` entries that have it."""
 
     count: int
     mean: float | None
@@ -98,7 +98,7 @@ class FigureSpread:
 
 @frozen
 class SoftSummary:
-    """A figure that never changes a verdict: of the entries that passed, and of all that are decided."""
+    """A soft figure: over the entries that passed, and over all decided ones."""
 
     passed: FigureSpread
     all: FigureSpread
@@ -109,7 +109,7 @@ class SoftSummary:
 
 @frozen
 class TrialRates:
-    """pass@k (one of k trials passes) and pass^k (all of k do)."""
+    """pass@k (at least one of k trials passes) and pass^k (all k pass)."""
 
     pass_at: tuple[PassAtK, ...]
     pass_hat: tuple[PassAtK, ...]
@@ -117,7 +117,7 @@ class TrialRates:
 
 @frozen
 class ModelTimes:
-    """How long the entries of a model took. `soft` are soft figures that are times."""
+    """Durations of the entries of a model. `soft` are soft figures that are times."""
 
     median_s: float | None
     sum_s: float
@@ -133,7 +133,7 @@ class ModelTimes:
 
 @frozen
 class ModelSummary:
-    """One model in one run. `by_case` is the interval that knows that trials of one case are alike; None: one trial."""
+    """One model in one run. `by_case` is the interval by resampling cases; None if cases have one trial each."""
 
     model: str
     cases: int
@@ -154,11 +154,11 @@ class ModelSummary:
 
     @property
     def interval(self) -> Interval | None:
-        """The one to show: by case where there are several trials of one."""
+        """The interval to show: by case if a case has several trials."""
         return self.by_case or self.share.interval
 
     def to_json(self) -> JsonObject:
-        """Without times, which differ between otherwise equal runs: see `times`."""
+        """JSON without times, which differ between otherwise equal runs: see `times`."""
         return self.share.to_json() | {
             "cases": self.cases,
             "trials": self.counts.total,
@@ -176,7 +176,7 @@ class ModelSummary:
 
 @frozen
 class SummaryOptions:
-    """Options of a summary: which k, how many trials each case was to have, and the seed of resampling."""
+    """Options of a summary: the values of k, the planned trials of each case, and the seed for resampling."""
 
     pass_at: tuple[int, ...] = (1,)
     pass_hat: tuple[int, ...] = (1,)
@@ -185,7 +185,7 @@ class SummaryOptions:
 
 
 def summarise_model(model: str, entries: Sequence[EntryResult], wanted: SummaryOptions) -> ModelSummary:
-    """The summary of `model` by `entries`, which are all its own. Planned entries without an end are missing."""
+    """Summarise `model` from `entries`, which must be its own. Planned entries that have not ended are missing."""
     decided = [entry for entry in entries if entry.is_decided]
     ended = [entry for entry in entries if entry.verdict is not None]
     tallies = tally_cases(entries, wanted.planned)
@@ -216,13 +216,13 @@ def summarise_model(model: str, entries: Sequence[EntryResult], wanted: SummaryO
 
 
 def pass_share(counts: EntryCounts) -> PassShare:
-    """The part of `counts` that passed, with Wilson's interval."""
+    """The share of `counts` that passed, with Wilson's interval."""
     rate = statistics.pass_rate(counts.passed, counts.decided)
     return PassShare(counts, rate, statistics.wilson_interval(counts.passed, counts.decided))
 
 
 def tally_cases(entries: Iterable[EntryResult], planned: Mapping[str, int] | None = None) -> dict[str, CaseTally]:
-    """Case → how many of its trials are decided, and passed. Ordered by case; those of `planned` are all there."""
+    """Case → decided and passed trials, ordered by case. Contains every case of `planned`."""
     found: dict[str, list[EntryResult]] = {case: [] for case in planned or ()}
     for entry in entries:
         found.setdefault(entry.case, []).append(entry)
@@ -293,7 +293,7 @@ def _slices(ended: Iterable[EntryResult]) -> dict[str, dict[str, PassShare]]:
 
 
 def _slice(entries: Sequence[EntryResult]) -> PassShare:
-    """With several trials of a case, Wilson's interval with cases for trials: cheap, and cautious."""
+    """The pass rate of a slice. With several trials of a case, Wilson's interval over cases: cheap and cautious."""
     counts, tallies = _counts(entries), tally_cases(entries)
     found = pass_share(counts)
     if found.rate is None or not _has_trials(tallies):
@@ -333,10 +333,10 @@ def _interval(interval: Interval | None) -> Json:
 
 @frozen
 class SuspectCases:
-    """`failed_by_all`: no tested model passed it in any trial; with the checks that failed every time.
+    """Cases that may be wrong.
 
-    `passed_by_cheats_only`: a cheat passed, but no tested model and no oracle. `failed_by_oracle` and `passed_by_nop`
-    must not happen.
+    `failed_by_all`: no tested model passed in any trial; with the checks that always failed. `passed_by_cheats_only`: a
+    cheat passed, but no tested model and no oracle. `failed_by_oracle` and `passed_by_nop` show errors of the suite.
     """
 
     failed_by_all: Mapping[str, tuple[str, ...]]
@@ -358,7 +358,7 @@ class SuspectCases:
 
 
 def find_suspects(entries: Iterable[EntryResult]) -> SuspectCases:
-    """Of decided entries, of one run or of several of the same suite. One tested model is enough to be all."""
+    """Find suspect cases among the decided entries of one or several runs of the same suite."""
     found: dict[str, dict[ModelKind, list[EntryResult]]] = defaultdict(lambda: defaultdict(list))
     for entry in entries:
         if entry.is_decided:
@@ -385,20 +385,20 @@ def _any(entries: Iterable[EntryResult]) -> bool:
 
 
 def _failing(entries: Sequence[EntryResult]) -> tuple[str, ...]:
-    """The checks that passed in none of `entries`, which all failed."""
+    """The checks that passed in none of `entries`, all of which failed."""
     failed = [{check for check, result in entry.checks.items() if result != "pass"} for entry in entries]
     return tuple(sorted(set.intersection(*failed)))
 
 
-# The file can be deleted and written again, byte for byte. Everything that may differ between otherwise equal runs
-# (when, how long, in how many attempts) is under its member `timing`.
+# The file can be deleted and written again with the same bytes. Values that may differ between otherwise equal runs
+# (times, durations, numbers of attempts) are under its member `timing`.
 
 FORMAT: Final = 1
 
 
 @frozen
 class RunSummary:
-    """One run. `standings` are in the order of the run's models."""
+    """Summary of one run. `standings` are in the order of the run's models."""
 
     run: RunInfo
     standings: tuple[ModelSummary, ...]
@@ -408,14 +408,14 @@ class RunSummary:
 
     @property
     def counts(self) -> EntryCounts:
-        """Of all models together."""
+        """The counts of all models together."""
         counts = [standing.counts for standing in self.standings]
         names = ("passed", "failed", "errors", "invalid", "missing")
         return EntryCounts(*(sum(getattr(one, name) for one in counts) for name in names))
 
     @property
     def is_complete(self) -> bool:
-        """Whether no entry is missing, and none ended because the world failed."""
+        """Whether no entry is missing, and none ended with an error."""
         is_unknown = any(entry.verdict is not None and entry.verdict.is_unknown for entry in self.entries)
         return not (is_unknown or self.counts.missing)
 
@@ -453,7 +453,7 @@ class RunSummary:
 
 
 def summarise_run(fold: RunFold) -> RunSummary:
-    """The summary of the events so far."""
+    """Summarise the events so far."""
     entries = fold.entries()
     by_model: dict[str, list[EntryResult]] = defaultdict(list)
     for entry in entries:
@@ -465,12 +465,12 @@ def summarise_run(fold: RunFold) -> RunSummary:
 
 
 def print_summary(summary: RunSummary) -> bytes:
-    """The bytes of `summary.json`."""
+    """Return the bytes of `summary.json`."""
     return canonical_json.canonical_bytes(summary.to_json()) + b"\n"
 
 
 def reference_model(standings: Sequence[ModelSummary], kind: ModelKind) -> ModelSummary | None:
-    """The one that a suite is measured with: of that kind, `oracle` before `oracle:form`, then the first."""
+    """The model of `kind` that a suite is measured with: `oracle` before `oracle:form`, else the first."""
     found = sorted((one for one in standings if model_kind(one.model) is kind), key=lambda one: ":" in one.model)
     return found[0] if found else None
 
@@ -480,7 +480,7 @@ def _wanted(run: RunInfo, model: str) -> SummaryOptions:
 
 
 def _cases(entries: Sequence[EntryResult]) -> JsonObject:
-    """Case → language, tags, and model → trial → what became of it."""
+    """Case → language, tags, and model → trial → result."""
     out: JsonObject = {}
     for entry in entries:
         case = out.setdefault(entry.case, {"models": {}})
@@ -490,7 +490,7 @@ def _cases(entries: Sequence[EntryResult]) -> JsonObject:
 
 
 def entry_to_json(entry: EntryResult) -> JsonObject | None:
-    """What became of an entry: None where none of its attempts has ended. Checks are shown and never added up."""
+    """The result of an entry; None if none of its attempts has ended. Results of checks are shown, never added up."""
     if entry.verdict is None:
         return None
     out: JsonObject = {

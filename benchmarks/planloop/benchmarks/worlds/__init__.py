@@ -1,5 +1,5 @@
-"""Simulated worlds: tools over tables, as data, for suites that measure which tools an agent calls.
+"""Simulated worlds: tools over tables of data, for suites that measure which tools an agent calls.
 
-Pure: a call returns the world after it and the answer. A plan serves a world as a tool server by `mcp: {calendar:
-{world: FILE}}`; the agent's own status then keeps the state of its world.
+Pure: a call returns the next state of the world and the answer. A plan serves a world as a tool server with
+`mcp: {calendar: {world: FILE}}`. The agent's status then holds the state of its world.
 """

@@ -1,4 +1,4 @@
-"""Check arguments against a tool's JSON Schema, as a strict service does."""
+"""Check arguments against a tool's JSON Schema, like a strict service."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ _DAY: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
 def parse_instant(value: Json) -> datetime | None:
-    """The instant that a text names: a time, in UTC unless it says otherwise, or the beginning of a day."""
+    """Parse a time, in UTC unless it has an offset, or a day, which stands for its start. None if invalid."""
     if not isinstance(value, str) or not _DAY.match(value):
         return None
     try:
         found = datetime.fromisoformat(value)
         return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
-    except (ValueError, OverflowError):  # In UTC it may be before the year 1 or after 9999.
+    except (ValueError, OverflowError):  # In UTC, the time may be before the year 1 or after 9999.
         return None
 
 
 def canonical_time(value: str) -> str | None:
-    """The same time as in `2030-01-02T15:00:00Z`; None for a text that is no time."""
+    """Format a time as `2030-01-02T15:00:00Z`; None if `value` is not a time."""
     found = parse_instant(value)
     return None if found is None or _DAY.fullmatch(value) else write_time(found)
 
 
 def canonical_day(value: str) -> str | None:
-    """The same day as in `2030-01-02`; None for a text that is none."""
+    """Format a day as `2030-01-02`; None if `value` is not a day."""
     try:
         return date.fromisoformat(value).isoformat()
     except ValueError:
@@ -42,7 +42,7 @@ def canonical_day(value: str) -> str | None:
 
 
 def shift_time(time: datetime, by: timedelta) -> datetime | None:
-    """The time that long after, or before; None when no year from 1 to 9999 has it."""
+    """Add `by`, which may be negative, to `time`; None if the result is outside of the years 1 to 9999."""
     try:
         return time + by
     except OverflowError:
@@ -50,13 +50,13 @@ def shift_time(time: datetime, by: timedelta) -> datetime | None:
 
 
 def write_time(time: datetime) -> str:
-    """A time in the worlds' canonical form, without unneeded digits."""
+    """Format a time in the canonical form of worlds, without trailing zeros."""
     return time.isoformat(timespec="microseconds" if time.microsecond else "seconds").replace("+00:00", "Z")
 
 
-# This covers the part of JSON Schema that tools are described with. Other than there, an argument that the schema does
-# not name is an error, unless `additionalProperties: true` allows it. Times become UTC and mail addresses lower case,
-# so that one meaning has one form; an argument with a default that is missing or null gets the default.
+# This covers the part of JSON Schema that tool descriptions use. Unlike in JSON Schema, unknown arguments are errors
+# unless `additionalProperties: true` allows them. Times are converted to UTC and mail addresses to lower case, so that
+# equal values have the same form. A missing or null argument gets its default.
 
 
 KINDS: Final[Mapping[str, Callable[[Any], bool]]] = {
@@ -80,7 +80,7 @@ _LENGTHS: Final[Mapping[str, tuple[type, Callable[[int, int], bool], str]]] = {
     "minItems": (list, int.__ge__, "must have at least {} items"),
     "maxItems": (list, int.__le__, "must have at most {} items"),
 }
-SHOWN_CHARS: Final = 60  # Of a value within a message.
+SHOWN_CHARS: Final = 60  # Characters of a value in a message.
 _MAIL: Final = re.compile(r"[^@\s]+@[^@\s]+")
 _FORMS: Final[Mapping[str, tuple[Callable[[str], str | None], str]]] = {
     "date-time": (canonical_time, "a time such as 2030-01-02T15:00:00Z"),
@@ -91,24 +91,24 @@ _SAYS_NOTHING: Final = ("description", "title", "examples", "default")
 WORDS: Final = frozenset(
     (*_SIZES, *_LENGTHS, *_SAYS_NOTHING, "type", "properties", "required", "enum", "const", "items", "pattern")
 ) | {"format", "anyOf", "additionalProperties"}
-"""The words of JSON Schema that are understood."""
+"""The supported keywords of JSON Schema."""
 
 
 class BadWorldArguments(ValueError):
-    """The arguments do not fit; the message lists every problem."""
+    """The arguments do not match the schema; the message lists every problem."""
 
 
 def fit_arguments(schema: JsonObject, arguments: JsonObject) -> JsonObject:
-    """`arguments` as the tool takes them. Raises BadWorldArguments."""
+    """Return `arguments` in canonical form, with defaults. Raises BadWorldArguments."""
     check = _Check()
     found: JsonObject = check.value(schema, arguments, "")
-    if check.faults:
-        raise BadWorldArguments("; ".join(check.faults))
+    if check.problems:
+        raise BadWorldArguments("; ".join(check.problems))
     return found
 
 
-SchemaFault: TypeAlias = tuple[tuple[str, ...], str, str]
-"""A problem of a schema: where, what, and the fix."""
+SchemaProblem: TypeAlias = tuple[tuple[str, ...], str, str]
+"""A problem of a schema: location, description, and fix."""
 
 
 def _is_kind(value: Any) -> bool:
@@ -130,32 +130,32 @@ _FORM_OF: Final[Mapping[str, tuple[Callable[[Any], bool], str]]] = {
 }
 
 
-def schema_problems(schema: Json, to: tuple[str, ...] = ()) -> Iterator[SchemaFault]:
-    """Problems of a schema."""
+def schema_problems(schema: Json, to: tuple[str, ...] = ()) -> Iterator[SchemaProblem]:
+    """Yield the problems of a schema."""
     if not isinstance(schema, dict):
-        yield to, "a schema is a map", "as in `{type: string}`"
+        yield to, "a schema must be a map", "write `{type: string}`"
         return
     is_sound = True
     for word, value in schema.items():
         fits, form = _FORM_OF.get(word, (None, ""))
         if word not in WORDS:
-            hint = did_you_mean(word, sorted(WORDS)) or "leave it out"
-            yield (*to, word), f"`{word}` is no word of JSON Schema that a world knows", hint
+            hint = did_you_mean(word, sorted(WORDS)) or "delete it"
+            yield (*to, word), f"worlds do not support the keyword `{word}` of JSON Schema", hint
         elif fits is not None and not fits(value):
             is_sound = False
-            yield (*to, word), f"`{word}` is {form}, not {_shown(value)}", "correct it"
+            yield (*to, word), f"`{word}` must be {form}, not {_shown(value)}", "correct it"
     if is_sound:
-        yield from _faults_below(schema, to)
+        yield from _nested_problems(schema, to)
 
 
-def _faults_below(schema: JsonObject, to: tuple[str, ...]) -> Iterator[SchemaFault]:
+def _nested_problems(schema: JsonObject, to: tuple[str, ...]) -> Iterator[SchemaProblem]:
     properties = schema.get("properties", {})
     for name, each in properties.items():
         yield from schema_problems(each, (*to, "properties", name))
     for name in schema.get("required", ()):
         if name not in properties:
             hint = did_you_mean(name, list(properties)) if properties else "describe it under `properties`"
-            yield (*to, "required"), f"`{name}` is required, and is none of the `properties`", hint
+            yield (*to, "required"), f"`{name}` is required, but not in `properties`", hint
     if "items" in schema:
         yield from schema_problems(schema["items"], (*to, "items"))
     for index, each in enumerate(schema.get("anyOf", ())):
@@ -163,28 +163,28 @@ def _faults_below(schema: JsonObject, to: tuple[str, ...]) -> Iterator[SchemaFau
     try:
         re.compile(schema.get("pattern", ""))
     except re.error as error:
-        yield (*to, "pattern"), f"`{schema['pattern']}` is no regular expression: {error}", "correct it"
+        yield (*to, "pattern"), f"invalid regular expression `{schema['pattern']}`: {error}", "correct it"
 
 
 @mutable
 class _Check:
     """Collects every problem, each with the path of the argument."""
 
-    faults: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
 
     def value(self, schema: JsonObject, value: Json, at: str) -> Json:
-        """The value as the tool takes it; problems are collected."""
+        """Return the value in canonical form, and collect problems."""
         if "anyOf" in schema:
             return self._any(schema, value, at)
         kinds = schema.get("type", ())
         kinds = (kinds,) if isinstance(kinds, str) else tuple(kinds)
         if kinds and not any(KINDS[kind](value) for kind in kinds):
-            self._tell(at, f"must be {' or '.join(_article(kind) for kind in kinds)}, not {_shown(value)}")
+            self._report(at, f"must be {' or '.join(_article(kind) for kind in kinds)}, not {_shown(value)}")
             return value
         if "enum" in schema and value not in schema["enum"]:
-            self._tell(at, f"must be one of {', '.join(map(_shown, schema['enum']))}, not {_shown(value)}")
+            self._report(at, f"must be one of {', '.join(map(_shown, schema['enum']))}, not {_shown(value)}")
         if "const" in schema and value != schema["const"]:
-            self._tell(at, f"must be {_shown(schema['const'])}, not {_shown(value)}")
+            self._report(at, f"must be {_shown(schema['const'])}, not {_shown(value)}")
         match value:
             case dict():
                 return self._object(schema, value, at) if "properties" in schema or not at else value
@@ -206,9 +206,9 @@ class _Check:
         for branch in schema["anyOf"]:
             check = _Check()
             found = check.value({**own, **branch}, value, at)
-            if not check.faults:
+            if not check.problems:
                 return found
-        self._tell(at, f"{_shown(value)} is none of what it may be")
+        self._report(at, f"{_shown(value)} matches no allowed form")
         return value
 
     def _object(self, schema: JsonObject, value: JsonObject, at: str) -> JsonObject:
@@ -217,7 +217,7 @@ class _Check:
         given = {name: each for name, each in value.items() if not _is_left_out(properties.get(name), each)}
         for name in schema.get("required", ()):
             if name not in given:
-                self._tell(f"{inside}{name}", "is required")
+                self._report(f"{inside}{name}", "is required")
         found: JsonObject = {}
         for name, each in given.items():
             if name in properties:
@@ -225,33 +225,33 @@ class _Check:
             elif schema.get("additionalProperties", False) is not False:
                 found[name] = each
             else:
-                self._tell(f"{inside}{name}", f"is no argument; there are {', '.join(properties) or 'none'}")
+                self._report(f"{inside}{name}", f"unknown argument; known are {', '.join(properties) or 'none'}")
         lacking = ((name, each) for name, each in properties.items() if name not in found and "default" in each)
         return found | {name: each["default"] for name, each in lacking}
 
     def _text(self, schema: JsonObject, value: str, at: str) -> str:
         if "pattern" in schema and re.search(schema["pattern"], value) is None:
-            self._tell(at, f"must be like {schema['pattern']}, not {_shown(value)}")
+            self._report(at, f"must match {schema['pattern']}, not {_shown(value)}")
         form = _FORMS.get(schema.get("format", ""))
         if form is None or value == schema.get("default"):
             return value
         made = form[0](value)
         if made is None:
-            self._tell(at, f"must be {form[1]}, not {_shown(value)}")
+            self._report(at, f"must be {form[1]}, not {_shown(value)}")
         return value if made is None else made
 
     def _size(self, schema: JsonObject, value: float, at: str) -> None:
         for word, (fits, words) in _SIZES.items():
             if word in schema and not fits(value, schema[word]):
-                self._tell(at, f"{words.format(schema[word])}, not {_shown(value)}")
+                self._report(at, f"{words.format(schema[word])}, not {_shown(value)}")
 
     def _length(self, schema: JsonObject, value: str | list[Json], at: str) -> None:
         for word, (kind, fits, words) in _LENGTHS.items():
             if word in schema and isinstance(value, kind) and not fits(len(value), schema[word]):
-                self._tell(at, words.format(schema[word]))
+                self._report(at, words.format(schema[word]))
 
-    def _tell(self, at: str, words: str) -> None:
-        self.faults.append(f"{at or 'arguments'}: {words}")
+    def _report(self, at: str, words: str) -> None:
+        self.problems.append(f"{at or 'arguments'}: {words}")
 
 
 def _is_left_out(schema: JsonObject | None, value: Json) -> bool:

@@ -1,6 +1,6 @@
-"""Simulated worlds as tool servers of a plan, over files in the plan's folder.
+"""Serve simulated worlds from files in the plan's folder as tool servers of a plan.
 
-A file is read once, at its first use; an invalid one is read again at each use.
+A file is read once, at its first use. An invalid file is read again at each use.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from planloop.schemas.objects.mcp import ServedTool, ServerFailed
 
 @mutable
 class ServedWorlds:
-    """See `Worlds`. `read` returns the bytes of a file of the plan's folder; it raises OSError."""
+    """Implements `Worlds`. `read` returns the bytes of a file in the plan's folder; it raises OSError."""
 
     read: Callable[[str], bytes]
     _files: dict[str, WorldFile] = field(default_factory=dict)
@@ -35,7 +35,7 @@ class ServedWorlds:
         tools = [_offered(tool, prefix) for name, tool in found.world.tools.items() if name.startswith(prefix)]
         if not tools:
             servers = ", ".join(dict.fromkeys(name.partition(".")[0] for name in found.world.tools)) or "none"
-            raise ServerFailed("BadWorld", f"{file}: no tool in it begins with `{prefix}`; there are {servers}")
+            raise ServerFailed("BadWorld", f"{file}: no tool name starts with `{prefix}`; its servers are {servers}")
         return WorldOffer(found.world.name, found.digest, tuple(tools))
 
     def call(self, file: str, tool: str, arguments: JsonObject, *, task: str, kept: JsonObject) -> WorldCall:
@@ -44,7 +44,7 @@ class ServedWorlds:
         after, answer = call_tool(before, tool, arguments)
         merge = changes_to_keep(before, after)
         if merge and count_kept_rows(kept) + count_kept_rows(merge) > limits.WORLD_ROWS_KEPT_MAX:
-            text = f"{limits.WORLD_ROWS_KEPT_MAX} rows were changed: a simulated world takes no more."
+            text = f"A simulated world allows changes of at most {limits.WORLD_ROWS_KEPT_MAX} rows."
             return WorldCall(CallResult(CallState.FAILED, text, "ToolError"), {})
         return WorldCall(_result(answer), merge)
 
@@ -64,7 +64,7 @@ class ServedWorlds:
             raise ServerFailed("BadWorld", f"{file}: {error.strerror or error}") from None
         read = read_world(content, file=file)
         if read.world is None or read.document is None:
-            raise ServerFailed("BadWorld", "; ".join(_told(read.diagnostics)))
+            raise ServerFailed("BadWorld", "; ".join(_diagnostic_lines(read.diagnostics)))
         return WorldFile(read.document, read.world, sha256_hex(content))
 
 
@@ -78,13 +78,13 @@ def _result(answer: WorldAnswer) -> CallResult:
     if answer.error:
         return CallResult(CallState.FAILED, answer.text, answer.error)
     text = truncate_output(answer.text.encode(), limits.FILE_SHOWN_BYTES)
-    # A long value is stored once, as shown.
+    # A long value is stored only once, as text.
     is_kept = not isinstance(answer.value, str) and len(answer.text) <= limits.FILE_SHOWN_BYTES // 4
     return CallResult(CallState.SUCCEEDED, text, value=answer.value if is_kept else None)
 
 
-def _told(diagnostics: tuple[Diagnostic, ...]) -> Iterator[str]:
-    """The first problems, each with its location and fix."""
+def _diagnostic_lines(diagnostics: tuple[Diagnostic, ...]) -> Iterator[str]:
+    """The first problems, each with location and fix."""
     for one in diagnostics[: limits.DIAGNOSTICS_SHOWN_MAX]:
         place = "" if one.span is None else f"{one.span.file}:{one.span.line}:{one.span.column}: "
         yield f"{place}{one.code} {one.summary}" + (f" ({one.hint})" if one.hint else "")

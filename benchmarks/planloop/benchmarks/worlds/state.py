@@ -1,4 +1,4 @@
-"""The state of a world: call a tool, keep the changes, compare two end states. Pure."""
+"""The state of a world: call a tool, store the changes, compare two final states. Pure."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from planloop.schemas.checks.matchers import fold_text
 
 
 def call_tool(world: SimulatedWorld, tool: str, arguments: JsonObject) -> tuple[SimulatedWorld, WorldAnswer]:
-    """The world after the call, and the answer. A call that fails leaves the tables as they were."""
+    """Return the world after the call, and the answer. A failed call does not change the tables."""
     found = world.tools.get(tool)
     if found is None:
-        return world, WorldAnswer(f"There is no tool {tool}.", None, "UnknownTool")
+        return world, WorldAnswer(f"Unknown tool {tool}.", None, "UnknownTool")
     try:
         given = fit_arguments(found.parameters, arguments)
     except BadWorldArguments as fault:
@@ -41,14 +41,14 @@ def call_tool(world: SimulatedWorld, tool: str, arguments: JsonObject) -> tuple[
         answer = _answer(found.returns.of(progress.scope))
     except StepRefused as refusal:
         return world, WorldAnswer(str(refusal), None, "ToolError")
-    except (ArithmeticError, ValueError) as error:  # The caller chose the values, so this is not an internal error.
-        return world, WorldAnswer(f"That cannot be worked out: {error}.", None, "ToolError")
+    except (ArithmeticError, ValueError) as error:  # The agent chose the values, so this is not an internal error.
+        return world, WorldAnswer(f"Cannot compute the result: {error}.", None, "ToolError")
     after = replace(world, tables=progress.tables, serials=progress.serials) if found.writes else world
     return after, answer
 
 
 def _failing(world: SimulatedWorld, tool: WorldTool) -> tuple[SimulatedWorld, WorldAnswer] | None:
-    """The world and the answer when a tool that fails at first does."""
+    """Return the world and the answer if this call is one of the tool's initial failures; else None."""
     count = world.failed.get(tool.name, 0)
     if tool.errors is None or count >= tool.errors.first:
         return None
@@ -62,9 +62,9 @@ def _answer(found: Any) -> WorldAnswer:
     return WorldAnswer(value if isinstance(value, str) else encode_text(value), value)
 
 
-# Only the difference to the world's file is kept, as merges that add up to it: rows by table and id, each in a list. An
-# empty list stands for a deleted row, because a merge takes no null and would mix the old fields of a row with the new
-# ones.
+# Only the difference to the world's file is stored, as merges: rows by table and id, each in a list, because merging
+# rows as maps would mix old fields with new ones. An empty list stands for a deleted row, because a merge removes
+# nulls.
 
 _ROWS: Final = "rows"
 _SERIALS: Final = "serials"
@@ -72,7 +72,7 @@ _FAILED: Final = "failed"
 
 
 def restore_changes(world: SimulatedWorld, kept: JsonObject) -> SimulatedWorld:
-    """The world with the stored changes of an agent."""
+    """Return the world with the stored changes of an agent."""
     if not kept:
         return world
     tables = dict(world.tables)
@@ -85,7 +85,7 @@ def restore_changes(world: SimulatedWorld, kept: JsonObject) -> SimulatedWorld:
 
 
 def changes_to_keep(before: SimulatedWorld, after: SimulatedWorld) -> JsonObject:
-    """The merge that a call adds to the stored changes."""
+    """Return the merge that a call adds to the stored changes."""
     rows = {name: changed for name in after.tables if (changed := dict(_changed(before, after, name)))}
     serials = {name: n for name, n in after.serials.items() if before.serials.get(name) != n}
     failed = {name: n for name, n in after.failed.items() if before.failed.get(name) != n}
@@ -94,7 +94,7 @@ def changes_to_keep(before: SimulatedWorld, after: SimulatedWorld) -> JsonObject
 
 
 def count_kept_rows(kept: JsonObject) -> int:
-    """The number of stored rows."""
+    """Return the number of stored rows."""
     return sum(map(len, kept.get(_ROWS, {}).values()))
 
 
@@ -110,11 +110,13 @@ def _changed(before: SimulatedWorld, after: SimulatedWorld, table: str) -> Itera
             yield id_, []
 
 
-# Rows that were there from the start, and rows whose id a call named, are compared by id. The world numbers other rows
-# in the order of their creation, which does not matter: these are compared by content, and a reference by the row that
-# it refers to. Texts are equal after case and spaces are folded; the order of lists does not count.
+# Initial rows, and rows whose id a call chose, are compared by id. The world numbers all other rows in order of
+# creation, which must not matter: they are compared by content, and references to them by the content of their row.
+# Case, spaces and the order of lists do not count.
 
-_NUMBERED: Final = re.compile(r"(.*-)([1-9][0-9]{0,17})")  # As they are given: more digits count nothing.
+_NUMBERED: Final = re.compile(
+    r"(.*-)([1-9][0-9]{0,17})"
+)  # The form of generated numbers. Longer numbers are not generated.
 _ROUNDS: Final = 4  # Chains of new rows longer than this count as different.
 _SHOWN_CHARS: Final = 200
 
@@ -122,7 +124,7 @@ _SHOWN_CHARS: Final = 200
 def world_differences(
     world: SimulatedWorld, end: SimulatedWorld, golden: SimulatedWorld, ignore: Collection[str] = ()
 ) -> list[str]:
-    """What `end` has otherwise than `golden`, both come of `world`; empty when they are the same.
+    """Return the differences between `end` and `golden`, two final states of `world`; empty if they are equal.
 
     `ignore` names tables (`messages`) and fields of tables (`messages.body`) that do not count.
     """
@@ -142,7 +144,7 @@ def world_differences(
 
 
 def _new_rows(world: SimulatedWorld, end: SimulatedWorld) -> frozenset[tuple[str, str]]:
-    """The rows that the world gave a number since it was as in `world`."""
+    """The rows that the world numbered after the state `world`."""
     return frozenset(
         (table, id_)
         for table, rows in end.tables.items()
@@ -157,7 +159,7 @@ def _known(tables: Tables, table: str, new: Collection[tuple[str, str]]) -> Mapp
 
 
 def _is_given(world: SimulatedWorld, end: SimulatedWorld, table: str, id_: str) -> bool:
-    """Whether the id is one of the numbers that were counted up to since; one that a call has named need be none."""
+    """Whether the world generated the id after the state `world`. If a call chose an id, it did not."""
     parts = _NUMBERED.fullmatch(id_)
     if parts is None:
         return False
@@ -166,7 +168,7 @@ def _is_given(world: SimulatedWorld, end: SimulatedWorld, table: str, id_: str) 
 
 
 def _named(new: frozenset[tuple[str, str]], tables: Tables, ignore: Collection[str]) -> dict[tuple[str, str], str]:
-    """A name for each new row that depends only on its content and the rows that it refers to."""
+    """Names of the new rows that depend only on their content and the rows that they refer to."""
     names = dict.fromkeys(new, "new")
     for _ in range(_ROUNDS):
         names = {
@@ -178,7 +180,7 @@ def _named(new: frozenset[tuple[str, str]], tables: Tables, ignore: Collection[s
 
 
 def _plain(value: Json, table: str, names: Mapping[tuple[str, str], str], ignore: Collection[str]) -> Json:
-    """A row in the form that is compared."""
+    """A row in the form for comparison."""
     if value is None:
         return None
     by_id = {id_: f"{other}:{name}" for (other, id_), name in names.items()}
@@ -203,9 +205,9 @@ def _row_differences(name: str, here: Json, there: Json) -> Iterator[str]:
     if _is_same(here, there):
         return
     if here is None:
-        yield f"{name} is gone"
+        yield f"{name} is missing"
     elif there is None:
-        yield f"{name} is there"
+        yield f"{name} is unexpected"
     else:
         for key in sorted({*here, *there}):
             one, other = here.get(key), there.get(key)
@@ -214,7 +216,7 @@ def _row_differences(name: str, here: Json, there: Json) -> Iterator[str]:
 
 
 def _is_same(one: Json, other: Json) -> bool:
-    """Whether two values as they are compared are one: true is no 1, as it would be to Python."""
+    """Whether two compared values are equal; unlike in Python, true is not 1."""
     return canonical_bytes(one) == canonical_bytes(other)
 
 
@@ -224,14 +226,14 @@ def _new_differences(
     ignore: Collection[str],
 ) -> Iterator[str]:
     one, other = (Counter(names.values()) for names, _ in (here, there))
-    for (names, tables), surplus, words in ((here, one - other, "too much"), (there, other - one, "missing")):
+    for (names, tables), surplus, words in ((here, one - other, "unexpected"), (there, other - one, "missing")):
         for (table, id_), name in sorted(names.items()):
             if surplus.get(name, 0) > 0:
                 surplus[name] -= 1
                 kept = {key: each for key, each in tables[table][id_].items() if f"{table}.{key}" not in ignore}
-                yield f"{table}: a new row is {words}: {_shown(kept)}"
+                yield f"{table}: {words} new row: {_shown(kept)}"
 
 
 def _shown(value: Json) -> str:
-    text = "not there" if value is None else encode_text(value)
+    text = "missing" if value is None else encode_text(value)
     return text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}…"

@@ -1,4 +1,4 @@
-"""Verbs of a world's tools, the conditions they test and the values that `let` computes."""
+"""Verbs of a world's tools, the conditions that they test and the values that `let` computes."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ from planloop.schemas.frozen import frozen
 from planloop.schemas.predicates import Vocabulary, is_number, is_same, predicate
 
 # A condition is the value itself, or a map of `is`, `not`, `any-of`, `contains`, `at-least` … An operator without an
-# operand drops out, so filters that were not given do not filter.
+# operand is ignored, so filters that were not given do not filter.
 
 
 @frozen
 class ValueCondition:
-    """`names` are those that it needs; `holds` decides for a value that may be ABSENT."""
+    """A condition. `names` are the names that it needs; `holds` tests a value that may be ABSENT."""
 
     names: frozenset[str]
     holds: Callable[[Any, Scope], bool]
 
 
 def parse_condition(raw: Json) -> ValueCondition:
-    """The condition in `raw`."""
+    """Parse the condition `raw`."""
     parts = [(test, parse_expression(operand)) for test, operand in _CONDITIONS.predicates(raw)]
     names = frozenset().union(*(operand.names for _, operand in parts))
 
@@ -50,7 +50,7 @@ def parse_condition(raw: Json) -> ValueCondition:
 
 @frozen
 class ReferenceConditions:
-    """Conditions by the reference that they test: all must hold."""
+    """Conditions by the reference that they test. All must be true."""
 
     parts: tuple[tuple[WorldExpression, ValueCondition], ...]
 
@@ -63,13 +63,13 @@ class ReferenceConditions:
 
 
 def parse_reference_conditions(raw: Mapping[str, Json]) -> ReferenceConditions:
-    """Conditions whose keys are references, as in `$order.status: paid`."""
+    """Parse conditions whose keys are references, as in `$order.status: paid`."""
     return ReferenceConditions(tuple((parse_expression(about), parse_condition(each)) for about, each in raw.items()))
 
 
 @frozen
 class RowFilter:
-    """Conditions by field: which rows are meant."""
+    """Conditions by field, which select rows."""
 
     parts: tuple[tuple[str, ValueCondition], ...]
 
@@ -82,7 +82,7 @@ class RowFilter:
 
 
 def parse_row_filter(raw: Mapping[str, Json]) -> RowFilter:
-    """Conditions whose keys are fields of rows."""
+    """Parse conditions whose keys are fields of rows."""
     return RowFilter(tuple((name, parse_condition(each)) for name, each in raw.items()))
 
 
@@ -93,7 +93,7 @@ def _contains(value: Any, part: Any) -> bool:
 
 
 def _order(value: Any, other: Any) -> int | None:
-    """-1, 0 or 1; None for values of which neither comes first. Times are compared as instants."""
+    """Compare two values: -1, 0 or 1; None if they have no order. Times are compared as instants."""
     if is_number(value) and is_number(other):
         return int(value > other) - int(value < other)
     if not (isinstance(value, str) and isinstance(other, str)):
@@ -118,12 +118,12 @@ OPERATORS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
 _CONDITIONS: Final = Vocabulary[Any]({name: predicate(holds) for name, holds in OPERATORS.items()}, predicate(is_same))
 
 
-_DIGITS: Final = 9  # What floats add up to is money and counts here: 0.1 and 0.2 are 0.3.
+_DIGITS: Final = 9  # Floats are amounts of money and counts here, so 0.1 plus 0.2 must be 0.3.
 _MOST: Final = sys.float_info.max
 
 
 def parse_computed(raw: Json) -> WorldExpression:
-    """The value of a map with one operation as its only key, else the expression in `raw`."""
+    """Parse a map with one operation as its only key, or else an expression."""
     if not (isinstance(raw, dict) and len(raw) == 1 and next(iter(raw)) in OPERATIONS):
         return parse_expression(raw)
     ((name, operands),) = raw.items()
@@ -137,35 +137,36 @@ def parse_computed(raw: Json) -> WorldExpression:
 
 
 def computed_problem(raw: Json) -> str:
-    """The problem of an operation's operands, in a few words; empty if there is none."""
+    """The problem of an operation's operands; empty if they are valid."""
     if not (isinstance(raw, dict) and len(raw) == 1 and next(iter(raw)) in OPERATIONS):
         return ""
     ((name, operands),) = raw.items()
     wanted = _MEMBERS.get(name)
     if wanted is None:
         is_sound = isinstance(operands, list) or (isinstance(operands, str) and operands.startswith("$"))
-        return "" if is_sound else f"`{name}` takes a list"
+        return "" if is_sound else f"`{name}` must be a list"
     is_sound = isinstance(operands, dict) and set(operands) == set(wanted)
-    return "" if is_sound else f"`{name}` takes a map of {', '.join(wanted)}"
+    return "" if is_sound else f"`{name}` must be a map with {', '.join(wanted)}"
 
 
 def _numbers(values: Any) -> list[Any]:
     found = _items(values)
     if not all(is_number(each) for each in found):
-        raise StepRefused("That is no number.")
+        raise StepRefused("Not a number.")
     return [_bounded(each) for each in found]
 
 
 def _bounded(value: Any) -> Any:
-    """The number, if a float can hold it: JSON has no infinity, and whole numbers beyond mix with no float."""
-    if not abs(value) <= _MOST:  # In this order, since a value that is not a number compares as false.
-        raise StepRefused("That number is too large.")
+    """Return the number if a float can hold it: JSON has no infinity, and larger integers cannot be mixed with
+    floats."""
+    if not abs(value) <= _MOST:  # Written this way because comparisons with NaN are false.
+        raise StepRefused("The number is too large.")
     return value
 
 
 def _items(values: Any) -> list[Any]:
     if not isinstance(values, list):
-        raise StepRefused("That is no list.")
+        raise StepRefused("Not a list.")
     return values
 
 
@@ -174,7 +175,7 @@ def _neat(value: Any) -> Any:
 
 
 def _reduced(operation: Callable[[Any, Any], Any], values: Sequence[Any]) -> Any:
-    """The numbers taken together, from the left; 0 for none."""
+    """Combine the numbers from the left; 0 without numbers."""
     return _neat(reduce(lambda one, other: _bounded(operation(one, other)), values)) if values else 0
 
 
@@ -191,7 +192,7 @@ def _shifted(given: JsonObject) -> Any:
         return ABSENT
     moved = arguments.shift_time(time, end - start)
     if moved is None:
-        raise StepRefused("That is no time that a calendar has.")
+        raise StepRefused("Not a valid time, or outside of the years 1 to 9999.")
     return arguments.write_time(moved)
 
 
@@ -213,15 +214,15 @@ OPERATIONS: Final[Mapping[str, Callable[[Any], Any]]] = {
 _MEMBERS: Final = {"sum": ("of", "field"), "shifted": ("time", "from", "to")}
 
 
-# A verb is built from its map in the file once and runs in every call, on a `CallInProgress`. A step that cannot run
-# raises StepRefused, and the call then changes nothing.
+# A verb is parsed once from its map in the file and runs in every call, on a `CallInProgress`. If a step raises
+# StepRefused, the call changes nothing.
 
 _NONE: Final = constant_expression(ABSENT)
 
 
 @frozen
 class ToolStepSpec:
-    """A step in a file: its verb, the names that it needs and sets, its table, and what it writes."""
+    """A parsed step: its verb, the names that it needs and sets, its table, and whether it writes."""
 
     step: ToolStep
     needs: frozenset[str]
@@ -233,7 +234,7 @@ StepFactory = Callable[[JsonObject], ToolStepSpec]
 
 
 def parse_step(raw: JsonObject) -> ToolStepSpec:
-    """The step that `raw` describes; it has exactly one verb, and what that needs."""
+    """Parse a step, which must have exactly one verb with its required fields."""
     verb = next(name for name in VERBS if name in raw)
     made = VERBS[verb](raw[verb])
     if "when" not in raw:
@@ -279,16 +280,16 @@ def _find(raw: JsonObject) -> ToolStepSpec:
 def _insert(raw: JsonObject) -> ToolStepSpec:
     table, fields, name = raw["in"], parse_expression(raw.get("with", {})), raw.get("as")
     prefix = raw["id"] if raw["id"].endswith("-") else ""
-    id_, said = parse_expression(raw["id"]), parse_expression(raw.get("else", "There is one already."))
+    id_, refusal = parse_expression(raw["id"]), parse_expression(raw.get("else", "The id already exists."))
 
     def take(call: CallInProgress) -> None:
         key = call.numbered(table, prefix) if prefix else str(id_.of(call.scope))
         if key in call.tables[table]:
-            raise StepRefused(str(said.of(call.scope)))
+            raise StepRefused(str(refusal.of(call.scope)))
         call.write(table, key, fields.of(call.scope))
         _keep(call, name, call.row(table, key))
 
-    needs = fields.names | id_.names | said.names
+    needs = fields.names | id_.names | refusal.names
     return ToolStepSpec(take, needs, frozenset((name,)) if name else frozenset(), writes=True)
 
 
@@ -367,7 +368,7 @@ VERBS: Final[Mapping[str, StepFactory]] = {
 
 
 class _One:
-    """The row that a step names by its id."""
+    """A row that a step names by its id."""
 
     def __init__(self, raw: JsonObject) -> None:
         self.table: str = raw["in"]
@@ -379,10 +380,10 @@ class _One:
         self.gives = frozenset((self.name,)) if self.name else frozenset()
 
     def of(self, call: CallInProgress, id_: str) -> WorldRow:
-        """The row, with its id in it. Raises StepRefused when there is none."""
+        """Return the row, including its id. Raises StepRefused if it does not exist."""
         found = call.row(self.table, id_)
         if found is None:
-            words = f"There is no {id_} in {self.table}." if self._else is None else self._else.of(call.scope)
+            words = f"{self.table} has no {id_}." if self._else is None else self._else.of(call.scope)
             raise StepRefused(str(words))
         return found
 
@@ -390,7 +391,7 @@ class _One:
 def _changing(
     raw: JsonObject, change: Callable[[WorldRow, CallInProgress], WorldRow | None], needs: frozenset[str]
 ) -> ToolStepSpec:
-    """A step that makes another row of each that is meant; None takes it away."""
+    """A step that replaces each selected row; None deletes the row."""
     if "where" in raw:
         return _changing_all(raw, change, needs)
     one = _One(raw)
@@ -439,7 +440,7 @@ def _part(row: WorldRow, names: list[str]) -> WorldRow:
 
 
 def _place(value: Any) -> tuple[int, Any]:
-    """Sort key for values of any kind: numbers, then texts, then the rest in their order."""
+    """Sort key for values of any kind: numbers, then texts, then all others in their order."""
     if isinstance(value, int | float):
         return 0, value
     return (1, value) if isinstance(value, str) else (2, 0)

@@ -1,4 +1,4 @@
-"""A simulated world as a value: tables, tools, and expressions evaluated during a call. Frozen."""
+"""A simulated world as a frozen value: tables, tools, and expressions that calls evaluate."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Any, Final, Protocol, TypeAlias
 from planloop.schemas.canonical_json import Json, JsonObject, encode_text
 from planloop.schemas.frozen import frozen
 
-# Expressions are known only when a tool is called: `$name`, `$row.field`, `text with ${name}`. They are parsed once,
-# when the file is read. A value that was not given is ABSENT: it drops out of maps and lists, and is empty in text.
-# `$$` is a dollar sign.
+# Expressions are evaluated when a tool is called: `$name`, `$row.field`, `text with ${name}`. They are parsed once,
+# when the file is read. A missing value is ABSENT: it is omitted from maps and lists, and is empty in text. `$$` is a
+# dollar sign.
 
 _NAME: Final = r"[A-Za-z_][\w-]*(?:\.[\w-]+)*"
 _WHOLE: Final = re.compile(rf"\$({_NAME})")
@@ -28,19 +28,19 @@ ABSENT: Final = _Absent.ABSENT
 """The value of a missing argument or field."""
 
 Scope: TypeAlias = Mapping[str, Any]
-"""The values of a call so far, by name."""
+"""The values of a call so far by name."""
 
 
 @frozen
 class WorldExpression:
-    """`names` are those that it needs; `of` returns its value, or ABSENT."""
+    """An expression. `names` are the names that it needs; `of` returns its value, or ABSENT."""
 
     names: frozenset[str]
     of: Callable[[Scope], Any]
 
 
 def parse_expression(raw: Json) -> WorldExpression:
-    """The expression in `raw`."""
+    """Parse the expression `raw`."""
     match raw:
         case str():
             return _text(raw)
@@ -114,7 +114,7 @@ def _names(values: Iterable[WorldExpression]) -> frozenset[str]:
 
 
 def expression_text(value: Any) -> str:
-    """A value within a text."""
+    """Format a value for use in a text."""
     if value is ABSENT or value is None:
         return ""
     if isinstance(value, str):
@@ -126,22 +126,22 @@ def expression_text(value: Any) -> str:
 
 WorldRow: TypeAlias = JsonObject
 Tables: TypeAlias = Mapping[str, Mapping[str, WorldRow]]
-"""Rows by id, by table. No row contains its own id; rows that tools find do."""
+"""Table → id → row. Stored rows do not contain their id; rows that tools return do."""
 
 
 class StepRefused(Exception):
-    """A step cannot be taken: the call fails with these words, and nothing of it has happened."""
+    """A step cannot run. The call fails with this message and changes nothing."""
 
 
 class ToolStep(Protocol):
-    """One step of a tool, from one moment of a call to the next. Raises StepRefused."""
+    """One step of a tool. Changes the call in progress, or raises StepRefused."""
 
     def __call__(self, call: CallInProgress) -> None: ...
 
 
 @frozen
 class InitialErrors:
-    """The first calls of a tool fail with this text."""
+    """How many of the first calls of a tool fail, and with which text."""
 
     first: int
     says: str
@@ -149,7 +149,7 @@ class InitialErrors:
 
 @frozen
 class WorldTool:
-    """`writes` says that it changes tables."""
+    """A tool of a world. `writes`: whether it changes tables."""
 
     name: str
     about: str
@@ -162,10 +162,10 @@ class WorldTool:
 
 @frozen
 class SimulatedWorld:
-    """`start` are the tables as they were when nothing had been called yet.
+    """A world. `start` are the tables before the first call.
 
-    `serials` are the highest numbers that rows were given, by table and prefix (`events/evt-`); `failed` counts the
-    calls that failed because a tool fails at first.
+    `serials` are the highest numbers of rows by table and prefix (`events/evt-`). `failed` counts the initial failures
+    of tools so far.
     """
 
     name: str
@@ -179,9 +179,7 @@ class SimulatedWorld:
 
 @frozen
 class WorldAnswer:
-    """The answer of a tool. `error` is empty, or one word: UnknownTool, BadArguments, or ToolError for any other
-    refusal.
-    """
+    """The answer of a tool. `error` is empty, UnknownTool, BadArguments, or ToolError for any other refusal."""
 
     text: str
     value: Json = None
@@ -189,7 +187,7 @@ class WorldAnswer:
 
 
 class CallInProgress:
-    """A call in progress: values by name, and the changed tables. No other call sees it."""
+    """A call in progress: values by name, and the changed tables, which other calls do not see."""
 
     def __init__(self, world: SimulatedWorld, arguments: JsonObject) -> None:
         self.scope: JsonObject = {**world.values, **arguments}
@@ -198,12 +196,12 @@ class CallInProgress:
         self._own: dict[str, dict[str, WorldRow]] = {}
 
     def row(self, table: str, id_: str) -> WorldRow | None:
-        """The row with its id, as tools are shown it."""
+        """Return the row, including its id; None if it does not exist."""
         found = self.tables[table].get(id_)
         return None if found is None else {"id": id_, **found}
 
     def write(self, table: str, id_: str, row: WorldRow | None) -> None:
-        """Puts a row, or takes it away (None)."""
+        """Write a row, or delete it (None)."""
         if table not in self._own:
             self._own[table] = dict(self.tables[table])
             self.tables[table] = self._own[table]
@@ -213,7 +211,7 @@ class CallInProgress:
             self._own[table][id_] = row
 
     def numbered(self, table: str, prefix: str) -> str:
-        """The next id that begins with `prefix`."""
+        """Return the next free id with `prefix`."""
         key = f"{table}/{prefix}"
         self.serials[key] = self.serials.get(key, 0) + 1
         return f"{prefix}{self.serials[key]}"

@@ -1,4 +1,4 @@
-"""A world's file: parse it, overlay tables for each case, and find the world of a task. Pure."""
+"""Parse the file of a world, overlay tables for each case, and find the world of a task. Pure."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from planloop.schemas.canonical_json import Json, JsonObject
 from planloop.schemas.diagnostic import Diagnostic, sort_diagnostics
 from planloop.schemas.frozen import frozen, mutable
 
-# A file with problems gives no world: verbs and values may rely on its form.
+# An invalid file gives no world, so verbs and values can rely on its form.
 
 _TOOL: Final = re.compile(r"[a-zA-Z][\w-]*\.[\w-]+")
 _NUMBERED: Final = re.compile(r"(.*-)(\d+)")
@@ -38,7 +38,7 @@ _OK: Final = constant_expression({"ok": True})
 
 @frozen
 class ReadWorld:
-    """`world` and `document`, its canonical form, are None when a diagnostic is an error."""
+    """The result of parsing. `world` and its canonical `document` are None if a diagnostic is an error."""
 
     world: SimulatedWorld | None
     document: JsonObject | None
@@ -46,7 +46,7 @@ class ReadWorld:
 
 
 def read_world(content: bytes, *, file: str) -> ReadWorld:
-    """The world, or the pool of tools, in `content`."""
+    """Parse the world, or the pool of tools, in `content`."""
     tree = read_source(content, file=file, limits=_SIZE)
     if tree.value is None:
         return ReadWorld(None, None, tuple(sort_diagnostics(tree.diagnostics)))
@@ -60,27 +60,27 @@ def read_world(content: bytes, *, file: str) -> ReadWorld:
 
 
 def world_from_document(document: Json) -> ReadWorld:
-    """The same from a value that was read before, with pointers as locations."""
+    """Parse a world from a value; locations of problems are pointers."""
     work = Normalisation(Problems(), {})
     if not isinstance(document, dict):
-        work.faults.add("P0202", "a world is a map", "write `world: NAME` and `tools:`", to=())
+        work.faults.add("P0202", "a world must be a map", "write `world: NAME` and `tools:`", to=())
         return ReadWorld(None, None, tuple(one.diagnostic for one in work.faults.found))
     canonical = normalise_document(document, "world", work)
     world = None if work.faults.has_errors else _made(canonical, work.faults)
     return ReadWorld(world, None if world is None else canonical, tuple(one.diagnostic for one in work.faults.found))
 
 
-def _made(document: JsonObject, faults: Problems) -> SimulatedWorld | None:
-    _check_name(document, faults)
+def _made(document: JsonObject, problems: Problems) -> SimulatedWorld | None:
+    _check_name(document, problems)
     tables = document.get("tables", {})
-    checking = _Checking(document, faults)
+    checking = _Checking(document, problems)
     for name, rows in tables.items():
         checking.rows(rows, ("tables", name))
     for name, overlay in document.get("overlays", {}).items():
         checking.overlay(overlay, ("overlays", name))
     for name, tool in document.get("tools", {}).items():
         checking.tool(name, tool, ("tools", name))
-    if faults.has_errors:
+    if problems.has_errors:
         return None
     made = {name: _tool(name, tool) for name, tool in document.get("tools", {}).items()}
     values, start = document.get("values", {}), dict(tables)
@@ -88,12 +88,14 @@ def _made(document: JsonObject, faults: Problems) -> SimulatedWorld | None:
     return SimulatedWorld(name, start, made, values, start, highest_serials(start))
 
 
-def _check_name(document: JsonObject, faults: Problems) -> None:
+def _check_name(document: JsonObject, problems: Problems) -> None:
     given = [name for name in ("world", "pool") if name in document]
-    if not given and not faults.is_at(()):
-        faults.add("P0210", "a world has no name", "begin with `world: NAME`, or `pool: NAME` for decoys", to=())
+    if not given and not problems.is_at(()):
+        problems.add("P0210", "the world has no name", "start with `world: NAME`, or `pool: NAME` for decoys", to=())
     if len(given) > 1:
-        faults.on_key("P0211", "a world is no pool of decoys", "keep one of `world` and `pool`", to=("pool",))
+        problems.on_key(
+            "P0211", "a file cannot be both a world and a pool", "keep one of `world` and `pool`", to=("pool",)
+        )
 
 
 def _tool(name: str, written: JsonObject) -> WorldTool:
@@ -113,7 +115,7 @@ def _tool(name: str, written: JsonObject) -> WorldTool:
 
 
 def highest_serials(tables: Tables) -> dict[str, int]:
-    """The highest number that a row has, by table and prefix."""
+    """Return the highest number of a row by table and prefix."""
     found: dict[str, int] = {}
     for table, rows in tables.items():
         for id_ in rows:
@@ -125,10 +127,10 @@ def highest_serials(tables: Tables) -> dict[str, int]:
 
 @mutable
 class _Checking:
-    """What must hold before a world is made of a document."""
+    """Checks of a document before it becomes a world."""
 
     document: JsonObject
-    faults: Problems
+    problems: Problems
     known: set[str] = field(default_factory=set)
 
     def rows(self, rows: JsonObject, to: Pointer, *, may_be_none: bool = False) -> None:
@@ -136,34 +138,34 @@ class _Checking:
             self._row(id_, row, (*to, id_), may_be_none=may_be_none)
 
     def overlay(self, overlay: JsonObject, to: Pointer) -> None:
-        """Overlay rows: null deletes one."""
+        """Check overlay rows; null deletes a row."""
         for name, rows in overlay.items():
             self._table(name, (*to, name))
             if isinstance(rows, dict):
                 self.rows(rows, (*to, name), may_be_none=True)
             else:
-                self.faults.add("P0202", f"`{name}` is no table", "write rows by their ids", to=(*to, name))
+                self.problems.add("P0202", f"`{name}` must be a table", "write a map from ids to rows", to=(*to, name))
 
     def _row(self, id_: str, row: WorldRow | None, to: Pointer, *, may_be_none: bool) -> None:
         if row is None and may_be_none:
             return
         if not isinstance(row, dict):
-            self.faults.add("P0202", f"the row `{id_}` is a map of fields", "write `{field: value}`", to=to)
+            self.problems.add("P0202", f"the row `{id_}` must be a map of fields", "write `{field: value}`", to=to)
         elif row.get("id", id_) != id_ or "id" in row:
-            self.faults.on_key("P0209", f"the row `{id_}` has its id twice", "leave `id` out", to=(*to, "id"))
+            self.problems.on_key("P0209", f"the row `{id_}` contains its id", "delete `id`", to=(*to, "id"))
 
     def tool(self, name: str, tool: JsonObject, to: Pointer) -> None:
-        """One tool: its name, its schema, and that each step finds what it needs."""
+        """Check a tool: its name, its schema, and that each step has the names that it needs."""
         if _TOOL.fullmatch(name) is None:
             hint = "write it as `server.tool`, such as `calendar.update`"
-            self.faults.on_key("P0223", f"`{name}` is no name of a tool", hint, to=to)
+            self.problems.on_key("P0223", f"invalid tool name `{name}`", hint, to=to)
         schema = tool.get("parameters", {})
-        faults = list(arguments.schema_problems(schema, (*to, "parameters")))
-        if not faults and schema.get("type", "object") != "object":
-            faults = [((*to, "parameters", "type"), "arguments are an `object`", "write `type: object`")]
-        for place, words, cure in faults:
-            self.faults.add("P0223", words, cure, to=place)
-        if faults:
+        problems = list(arguments.schema_problems(schema, (*to, "parameters")))
+        if not problems and schema.get("type", "object") != "object":
+            problems = [((*to, "parameters", "type"), "arguments must be an `object`", "write `type: object`")]
+        for place, words, fix in problems:
+            self.problems.add("P0223", words, fix, to=place)
+        if problems:
             return  # The names for the steps are unknown.
         self.known = {*self.document.get("values", {}), *schema.get("properties", {})}
         for index, step in enumerate(tool.get("does", ())):
@@ -174,22 +176,23 @@ class _Checking:
     def _step(self, step: JsonObject, to: Pointer) -> None:
         named = [name for name in verbs.VERBS if name in step]
         if len(named) != 1:
-            said = " and ".join(f"`{name}`" for name in named) or "none"
+            given = " and ".join(f"`{name}`" for name in named) or "none"
             code = "P0211" if named else "P0210"
-            self.faults.add(code, f"a step has one verb, this has {said}", f"one of {', '.join(verbs.VERBS)}", to=to)
+            hint = f"use one of {', '.join(verbs.VERBS)}"
+            self.problems.add(code, f"a step must have one verb, this has {given}", hint, to=to)
             return
         verb, here = named[0], (*to, named[0])
         raw = step[verb]
         if verb == "let":
             self._computed(raw, here)
         if verb != "let":
-            count = len(self.faults.found)
-            check_exactly_one(f"world-{verb}", raw, here, self.faults)
+            count = len(self.problems.found)
+            check_exactly_one(f"world-{verb}", raw, here, self.problems)
             if "put" in raw:
-                check_exactly_one("world-put", raw["put"], (*here, "put"), self.faults)
+                check_exactly_one("world-put", raw["put"], (*here, "put"), self.problems)
             if "in" in raw:
                 self._table(raw["in"], (*here, "in"))
-            if len(self.faults.found) > count:
+            if len(self.problems.found) > count:
                 return
         written = verbs.parse_step(step)
         self._names(written.needs, to)
@@ -198,46 +201,46 @@ class _Checking:
     def _computed(self, raw: JsonObject, to: Pointer) -> None:
         for name, each in raw.items():
             if words := verbs.computed_problem(each):
-                self.faults.add("P0202", words, "as in `{subtract: [$a, $b]}`", to=(*to, name))
+                self.problems.add("P0202", words, "write `{subtract: [$a, $b]}`", to=(*to, name))
 
     def _table(self, name: str, to: Pointer) -> None:
         tables = self.document.get("tables", {})
         if name not in tables:
             near = did_you_mean(name, tables) if tables else ""
             hint = near or f"add it to `tables`, as in `{name}: {{}}`"
-            self.faults.add("P0213", f"there is no table `{name}`", hint, to=to)
+            self.problems.add("P0213", f"unknown table `{name}`", hint, to=to)
 
     def _names(self, names: Iterable[str], to: Pointer) -> None:
         for name in sorted(set(names) - self.known):
             near = did_you_mean(name, sorted(self.known)) if self.known else ""
-            hint = near or "name an argument, a value of the world or an earlier `as`"
-            self.faults.add("P0213", f"nothing is called `${name}` here", hint, to=to)
+            hint = near or "use an argument, a value of the world or an earlier `as`"
+            self.problems.add("P0213", f"unknown name `${name}`", hint, to=to)
 
 
-# What a case adds is in the same file under `overlays`, and `laid` says which task has which overlay. Agents see the
-# file's name and nothing of its content.
+# Rows that a case adds are in the same file under `overlays`; `laid` maps tasks to overlays. Agents see the file's
+# name, but not its content.
 
 
 def overlay_tables(world: SimulatedWorld, tables: JsonObject) -> SimulatedWorld:
-    """The world with rows added to its own: fields are merged, null deletes a row."""
+    """Return the world with `tables` merged into its own: fields are merged, null deletes a row."""
     merged = json_patch.merge_values(dict(world.tables), tables)
     return replace(world, tables=merged, start=merged, serials=highest_serials(merged))
 
 
 def add_tools(document: JsonObject, tools: Mapping[str, JsonObject]) -> JsonObject:
-    """A world's document with other tools beside its own, which stay where both have a name."""
+    """Return the document of a world with `tools` added. Existing tools of the same name are kept."""
     return document | {"tools": {**tools, **document.get("tools", {})}}
 
 
 def add_overlays(document: JsonObject, overlays: Mapping[str, JsonObject], of: Mapping[str, str]) -> JsonObject:
-    """A world's document with `overlays` by name, and the one that the agents of each task at the top find."""
+    """Return the document of a world with `overlays` by name. `of` maps top tasks to the overlay of their agents."""
     return document | {"overlays": dict(overlays), "laid": dict(of)}
 
 
 def find_overlay(document: JsonObject, task: str) -> str | None:
-    """The overlay for the agents of `task`, a path such as `entry/child`; None if there is none.
+    """Return the overlay for the agents of `task`, a path such as `entry/child`; None if it has none.
 
-    A later attempt, `entry--2`, has the overlay of the first.
+    Later attempts (`entry--2`) have the overlay of the first.
     """
     of: JsonObject = document.get("laid", {})
     top = task.partition("/")[0]
@@ -247,7 +250,7 @@ def find_overlay(document: JsonObject, task: str) -> str | None:
 
 @mutable
 class WorldFile:
-    """`document` is the canonical one, `world` is built from it, `digest` is that of the file's bytes."""
+    """A world and its canonical `document`. `digest` is the digest of the file's bytes."""
 
     document: JsonObject
     world: SimulatedWorld
@@ -255,7 +258,7 @@ class WorldFile:
     _laid: dict[str, SimulatedWorld] = field(default_factory=dict)
 
     def found_by(self, task: str) -> SimulatedWorld:
-        """The world as the agents of `task`, a path such as `entry/child`, find it at first."""
+        """Return the initial world for the agents of `task`, a path such as `entry/child`."""
         name = find_overlay(self.document, task)
         if name is None:
             return self.world
@@ -265,7 +268,7 @@ class WorldFile:
 
 
 def world_file_of(document: JsonObject) -> WorldFile:
-    """The file of a document that is known to be sound."""
+    """Return the file of a document that is known to be valid."""
     read = world_from_document(document)
     assert read.world is not None and read.document is not None, read.diagnostics
     return WorldFile(read.document, read.world)

@@ -6,7 +6,7 @@ they only get the names by which a page finds its way. Pure, but for `RunLibrary
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Final
 
 from planloop.benchmarks.events.projection import FILE as EVENTS
@@ -133,7 +133,10 @@ def _model(standing: ModelSummary) -> JsonObject:
 
 
 def _section(section: ReportSection) -> JsonObject:
-    tables = [*report_text.section_tables(section), *([pairs_table(section.pairs)] if section.pairs else [])]
+    tables = [
+        *report_text.section_tables(section),
+        *([report_text.pairs_table(section.pairs)] if section.pairs else []),
+    ]
     return {
         "suite": section.suite,
         "scale": report_text.describe_scale(section),
@@ -164,13 +167,6 @@ def _run(state: RunCaveats) -> JsonObject:
 def _sheet(sheet: ReportTable) -> JsonObject:
     rows: list[Json] = [list(row) for row in sheet.rows]
     return {"title": sheet.title, "head": list(sheet.head), "rows": rows, "names": sheet.names, "note": sheet.note}
-
-
-def pairs_table(pairs: Sequence[ModelComparison]) -> ReportTable:
-    """The comparisons as a table: what a plot of them shows, in words."""
-    rows = tuple((pair.a, pair.b, report_text.describe_comparison(pair)) for pair in pairs)
-    head = ("first", "second", "first beside second")
-    return ReportTable("Models in pairs", head, rows, names=3, note=report_text.PAIRS)
 
 
 def _column(column: ReportColumn) -> JsonObject:
