@@ -88,7 +88,7 @@ def test_what_is_wrong_with_a_suite_is_told_with_place_and_cure(folder: Folder) 
     assert said.err.count("  help: ") == said.err.count("[P05")
     golden_text.said_in(said.out)
     after = folder.run("bench", "run", "notes.yaml", "--model", "nop")
-    assert "not for the record" in after.text
+    assert "invalid suite" in after.text
 
 
 @pytest.mark.process

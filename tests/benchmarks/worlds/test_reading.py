@@ -24,7 +24,7 @@ HEAD = "world: w\ntables: {notes: {note-1: {text: hello}}}\ntools:\n"
         ),
         (
             f"{HEAD}  notes.add: {{parameters: {{properties: {{n: {{type: int}}}}}}}}\n",
-            "4 P0223 `type` must be one of object, array, string, boolean, integer, number, null, or a list of these, not",
+            "4 P0223 `type` must be one of object, array, string, boolean, integer, number, null, or a list of these",
         ),
         (
             f"{HEAD}  notes.add: {{parameters: {{properties: {{text: {{}}}}, required: [txt]}}}}\n",

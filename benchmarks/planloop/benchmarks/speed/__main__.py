@@ -1,4 +1,4 @@
-"""Runs every script of this folder, one process each, so that none warms another up."""
+"""Run every script of this folder in a separate process, so that none warms up another."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def main() -> int:
-    """Runs the scripts named on the command line, or all; returns how many failed."""
+    """Run the scripts named on the command line, or all; return how many failed."""
     here = Path(__file__).parent
     names = sys.argv[1:] or sorted(file.stem for file in here.glob("*.py") if not file.stem.startswith("_"))
     failed = 0

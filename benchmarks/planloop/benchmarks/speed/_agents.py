@@ -1,7 +1,7 @@
-"""What the scripts about agents share: a fast model server in a process of its own, and an owner in this process.
+"""Shared by the scripts about agents: a fast model server in a separate process, and an owner in this process.
 
-The server is written by hand on sockets: it must not be what is measured. `owner` is everything that `plan apply` has
-but the screen and the API: store, gate, engine, all controllers, models over aiohttp.
+The server uses plain sockets, so that it is not what is measured. `owner` is `plan apply` without the screen and the
+API: store, gate, engine, all controllers, models over aiohttp.
 """
 
 from __future__ import annotations
@@ -16,14 +16,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-# Answers every request by what is in its text: a call of `read` while fewer than TURNS results are in it, then words.
-# `hang` in the URL: one word, and then nothing until the connection is closed; `case`: a call of `read`, and one of
-# `done` in the same reply. Each request is told on stdout with the
-# time of its arrival, for those who asked for it.
+# The answer depends on the text of the request: a call of `read` while it has fewer than TURNS results, then text. With
+# `hang` in the URL: one word, and then nothing until the connection is closed. With `case`: calls of `read` and `done`
+# in one reply. If asked to report, the server prints each request with its time of arrival on stdout.
 SERVER = r"""
 import asyncio, json, sys, time
 
-turns, is_told = int(sys.argv[1]), sys.argv[2] == "told"
+turns, reports = int(sys.argv[1]), sys.argv[2] == "report"
 
 def event(delta, **more):
     chunk = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m"}
@@ -50,9 +49,9 @@ hanging = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encod
 hanging += b"%x\r\n%b\r\n" % (len(word), word)
 
 def answer(body):
-    # What each agent is told differs, or all conversations would be the same blobs.
+    # Answers differ between agents, or all conversations would be the same blobs.
     at = body.find(b"You are agent/") + 14
-    who = body[at : body.find(b".", at)].decode() if at > 13 else "nobody"
+    who = body[at : body.find(b".", at)].decode() if at > 13 else "agent"
     done = body.count(b'"role":"tool"')
     if done >= turns:
         return reply(event({"content": "It is done."}), ending)
@@ -75,7 +74,7 @@ class Connection(asyncio.Protocol):
                 return
             body = bytes(self.buffer[end + 4 : end + 4 + length])
             del self.buffer[: end + 4 + length]
-            if is_told:
+            if reports:
                 print(json.dumps([time.monotonic(), len(body), head.split(b" ", 2)[1].decode()]), flush=True)
             path = head.split(b"\r\n", 1)[0]
             self.transport.write(hanging if b"/hang/" in path else case if b"/case/" in path else answer(body))
@@ -91,19 +90,19 @@ asyncio.run(main())
 
 @dataclass
 class Server:
-    """A running model server: its port, and what it tells (time of arrival on the monotonic clock, bytes, path)."""
+    """A running model server: its port, and its reports (time of arrival on the monotonic clock, bytes, path)."""
 
     port: int
-    told: IO[bytes]
+    reports: IO[bytes]
 
     def url(self, what: str = "v1") -> str:
         return f"http://127.0.0.1:{self.port}/{what}"
 
 
 @contextmanager
-def model_server(turns: int, *, is_told: bool = False) -> Iterator[Server]:
-    """Models that call a tool in each of `turns` turns and then end."""
-    command = [sys.executable, "-c", SERVER, str(turns), "told" if is_told else ""]
+def model_server(turns: int, *, reports: bool = False) -> Iterator[Server]:
+    """Run a server whose models call a tool in each of `turns` turns and then end."""
+    command = [sys.executable, "-c", SERVER, str(turns), "report" if reports else ""]
     process = subprocess.Popen(command, stdout=subprocess.PIPE)
     assert process.stdout is not None
     try:
@@ -114,7 +113,7 @@ def model_server(turns: int, *, is_told: bool = False) -> Iterator[Server]:
 
 
 def plan_of(agents: int, url: str) -> str:
-    """A plan of so many agents side by side, each with a task of its own and the tool `read`."""
+    """A plan with `agents` agents, each with a task and the tool `read`."""
     rows = "".join(
         f"  a{n}: {{goal: read the notes, agent: {{model: fast/m, tools: [read]}}}}\n" for n in range(agents)
     )
@@ -123,7 +122,7 @@ def plan_of(agents: int, url: str) -> str:
 
 
 def notes(folder: Path, count: int) -> None:
-    """The files that the agents read: forty bytes each."""
+    """Write the files that the agents read, 40 bytes each."""
     (folder / "notes").mkdir()
     for number in range(count):
         (folder / "notes" / f"{number}.txt").write_text(f"note {number:4}: nothing of importance here.\n")
@@ -131,7 +130,7 @@ def notes(folder: Path, count: int) -> None:
 
 @dataclass
 class Running:
-    """An owner at work, how many turns its agents have ended, and how often they have gone to sleep."""
+    """A running owner, the turns that its agents have ended, and how often they went to sleep."""
 
     folder: Path
     core: object
@@ -140,7 +139,7 @@ class Running:
     slept: int = 0
 
     async def until(self, holds: Callable[[], bool]) -> None:
-        """Returns when a record makes `holds` true."""
+        """Return when a record makes `holds` true."""
         event = asyncio.Event()
 
         def look(*_: object) -> None:
@@ -154,7 +153,7 @@ class Running:
 
 @asynccontextmanager
 async def owner(folder: Path, text: str) -> AsyncIterator[Running]:
-    """The owner of the plan `text` in `folder`, which has been applied and begins to run."""
+    """Apply the plan `text` in `folder`, and run its owner."""
     import anyio
 
     from planloop.client.plan_file import compile_plan
@@ -188,7 +187,7 @@ async def owner(folder: Path, text: str) -> AsyncIterator[Running]:
 
 
 async def cpu_per_turn(folder: Path, text: str, agents: int, marks: tuple[int, ...]) -> list[float]:
-    """Milliseconds of processor a turn, between each two `marks` of turns that every agent has taken on average."""
+    """Milliseconds of processor time per turn between each two `marks`, average numbers of turns of an agent."""
     found: list[float] = []
     async with owner(folder, text) as running:
         before = 0.0

@@ -1,7 +1,7 @@
-"""What an agent holds in memory while it waits for its model's reply, and while it sleeps.
+"""Memory of an agent while it waits for its model's reply, and while it sleeps.
 
-Resident memory of a process with many, less that of the same process with one, shared among them. Floor, measured the
-same way: an aiohttp client whose requests wait for a reply. The model server is a process of its own that says one word
+Resident memory of a process with many agents, minus that of the same process with one, per agent. Floor, measured the
+same way: an aiohttp client whose requests wait for a reply. The model server is a separate process that sends one word
 and nothing more.
 """
 
@@ -18,8 +18,8 @@ from pathlib import Path
 
 from planloop.benchmarks.speed._agents import model_server, owner, plan_of
 
-GOAL = "40 KiB waiting, a row asleep"
-FILES_SPARE = 200  # Open files that are no connections.
+GOAL = "40 KiB waiting, one row sleeping"
+FILES_SPARE = 200  # Open files other than connections.
 
 
 def resident_kib() -> float:
@@ -27,7 +27,7 @@ def resident_kib() -> float:
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("VmRSS"):
             return float(line.split()[1])
-    raise AssertionError("Linux says how much memory a process holds")
+    raise AssertionError("/proc reports the memory of a process on Linux")
 
 
 async def floor(count: int, url: str) -> float:
@@ -54,7 +54,7 @@ async def floor(count: int, url: str) -> float:
 
 
 async def waiting(count: int, url: str) -> float:
-    """Agents that have heard one word of a reply."""
+    """Agents that have received one word of a reply."""
     with tempfile.TemporaryDirectory(prefix="memory-") as name:
         heard = 0
         async with owner(Path(name), plan_of(count, url)) as running:
@@ -62,12 +62,12 @@ async def waiting(count: int, url: str) -> float:
             while heard < count:
                 await anext(listening)
                 heard += 1
-            # What is held for the time of a burst only: the records that were not written yet, for one.
+            # Lets memory go that is used only during the burst, such as records that are not written yet.
             await asyncio.sleep(1.0)
             return resident_kib()
 
 
-async def asleep(count: int, url: str) -> float:
+async def sleeping(count: int, url: str) -> float:
     """Agents that sleep until tomorrow."""
     del url
     rows = "".join(f"  a{n}: {{agent: {{script: [{{sleep: 86400}}]}}}}\n" for n in range(count))
@@ -79,7 +79,7 @@ async def asleep(count: int, url: str) -> float:
             return resident_kib()
 
 
-KINDS = {"floor": floor, "waiting": waiting, "asleep": asleep}
+KINDS = {"floor": floor, "waiting": waiting, "sleeping": sleeping}
 
 
 def held_kib(kind: str, count: int, url: str) -> float:
@@ -109,7 +109,7 @@ def main() -> None:
                 each[kind] = (held_kib(kind, count, url) - held_kib(kind, 1, url)) / (count - 1)
         least = each["floor"]
         print(f"{count:6,} at once: aiohttp alone {least:5.1f} KiB each")
-        for kind in ("waiting", "asleep"):
+        for kind in ("waiting", "sleeping"):
             print(f"   an agent {kind:8}      {each[kind]:5.1f} KiB   {each[kind] / least:.1f} × the floor")
     print(f"goal: {GOAL}")
 

@@ -1,8 +1,8 @@
 """A turn of an agent: one model call over local HTTP, one tool call, everything durable; processor time of the owner.
 
-Floors, in the same run: an aiohttp client sending a prompt of that size and reading the reply, nothing else; and the
-same with one durable append to SQLite for each, of what all have at the time in one commit. `--profile FILE` writes
-what cProfile saw of our side.
+Floors, in the same run: an aiohttp client that sends a prompt of that size and reads the reply; and the same with one
+durable append to SQLite for each, where concurrent appends share a commit. `--profile FILE` writes the cProfile data of
+the owner.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from queue import SimpleQueue
 from planloop.benchmarks.speed._agents import cpu_per_turn, model_server, notes, plan_of
 
 TURNS = 22
-WARM = 2  # Turns of each agent before the clock is read: imports, caches, connections.
+WARM = 2  # Turns of each agent before the measurement: imports, caches, connections.
 ROUNDS = 3
 AT_ONCE = (20, 100)
 PROMPT = b'{"model":"m","messages":[{"role":"user","content":"%b"}]}' % (b"x" * 3_000)
-ROW = "x" * 2_000  # About what a turn of ours is in the log.
+ROW = "x" * 2_000  # About the size of a turn in the log.
 GOAL = "0.5 ms"
 
 
 async def at_once(once: Callable[[], Awaitable[object]], workers: int, each: int) -> float:
-    """Milliseconds of processor of this process for one call of `once`."""
+    """Milliseconds of processor time of this process for one call of `once`."""
 
     async def worker(count: int) -> None:
         for _ in range(count):
@@ -45,7 +45,7 @@ async def at_once(once: Callable[[], Awaitable[object]], workers: int, each: int
 
 
 class FloorLog:
-    """Rows made durable by one thread, all that wait in one commit."""
+    """Rows made durable by one thread, with all waiting rows in one commit."""
 
     def __init__(self, folder: Path) -> None:
         self._queue: SimpleQueue[asyncio.Future[None] | None] = SimpleQueue()
@@ -121,7 +121,9 @@ def main() -> None:
     parser.add_argument("--profile", type=Path)
     arguments = parser.parse_args()
     profiler = cProfile.Profile()
-    print(f"load {os.getloadavg()[0]:.1f}; milliseconds of processor a turn, medians of {arguments.rounds} rounds")
+    print(
+        f"load {os.getloadavg()[0]:.1f}; milliseconds of processor time per turn, medians of {arguments.rounds} rounds"
+    )
     with model_server(TURNS) as server:
         for agents in AT_ONCE:
             rounds: list[tuple[float, float, float]] = []

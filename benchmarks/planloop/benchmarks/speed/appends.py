@@ -1,7 +1,7 @@
-"""Durable appends: one writer that waits each time, many at once; and where blobs are best kept.
+"""Durable appends with one writer that waits for each and with many writers; and the fastest place for blobs.
 
-Floors, taken in turn with ours in every round: a line appended to a file and `fdatasync`, and one row in SQLite (WAL,
-synchronous=FULL), one and a hundred a commit. Figures are medians over the rounds. `--folder` picks the disk.
+Floors, taken alternately in every round: a line appended to a file and `fdatasync`, and one row in SQLite (WAL,
+synchronous=FULL), one and a hundred per commit. Figures are medians over the rounds. `--folder` picks the disk.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from planloop.schemas.log.record import Put, RecordDraft, SetStatus
 from planloop.schemas.resource import Uid
 
 ROUNDS = 7
-SINGLY = 1_000  # Appends of one writer a round.
-LOAD = 20_000  # Appends of all writers a round.
-GROUP = 100  # Rows a commit of the floors under load.
-LINE = b"x" * 220  # What a record of `status` below takes.
+SINGLY = 1_000  # Appends of one writer per round.
+LOAD = 20_000  # Appends of all writers per round.
+GROUP = 100  # Rows per commit of the floors under load.
+LINE = b"x" * 220  # The size of a record of `status` below.
 BLOB_SIZES = (1 << 10, 8 << 10, 64 << 10, 128 << 10, 256 << 10, 1 << 20)
 
 
@@ -89,7 +89,7 @@ def status(agent: int, n: int) -> RecordDraft:
 
 
 async def ours(folder: Path, writers: int, count: int, *, inline: bool = False) -> tuple[float, float]:
-    """Appends a second, and microseconds of processor an append."""
+    """Appends per second, and microseconds of processor time per append."""
     async with SqliteStore.open(folder / "plan", clock=SystemClock(), epoch=1, inline=inline) as store:
         puts = tuple(Put(f"agent/a{n}", Uid(f"u{n}"), {"model": "m"}) for n in range(100))
         await store.append(RecordDraft("plan.patched", "human:file", "plan/p", puts))
@@ -132,7 +132,7 @@ def measure(root: Path | None) -> dict[str, list[float]]:
 
 
 def blob_rates(root: Path | None, size: int) -> tuple[float, float]:
-    """Blobs a second, each durable before the next: as a row, and as a file."""
+    """Blobs per second, each durable before the next: as a row, and as a file."""
     count = max(10, min(200, (8 << 20) // size))
     contents = [os.urandom(size) for _ in range(count)]
     digests = [canonical_json.sha256_hex(content) for content in contents]
@@ -156,20 +156,20 @@ def blob_rates(root: Path | None, size: int) -> tuple[float, float]:
 
 def report(found: dict[str, list[float]]) -> None:
     median = {name: statistics.median(figures) for name, figures in found.items()}
-    print(f"{'':34}{'a second':>10}{'× file':>9}{'× SQLite':>10}{'CPU µs':>8}")
+    print(f"{'':34}{'per second':>11}{'× file':>9}{'× SQLite':>10}{'CPU µs':>8}")
     for title, name, floor in (
         ("one writer: append + fdatasync", "file1", "1"),
         ("one writer: SQLite row", "sqlite1", "1"),
         ("one writer: store", "ours1", "1"),
-        ("one writer: store, no thread at all", "inline1", "1"),
-        ("100 a commit: append + fdatasync", "filen", "n"),
-        ("100 a commit: SQLite rows", "sqliten", "n"),
+        ("one writer: store, without a thread", "inline1", "1"),
+        ("100 per commit: append + fdatasync", "filen", "n"),
+        ("100 per commit: SQLite rows", "sqliten", "n"),
         ("100 writers: store", "ours100", "n"),
         ("1,000 writers: store", "ours1000", "n"),
     ):
         rate, cpu = median[name], median.get(f"{name} cpu")
         ratios = f"{rate / median['file' + floor]:>9.2f}{rate / median['sqlite' + floor]:>10.2f}"
-        print(f"{title:34}{rate:>10,.0f}{ratios}{'' if cpu is None else f'{cpu:>8.1f}'}")
+        print(f"{title:34}{rate:>11,.0f}{ratios}{'' if cpu is None else f'{cpu:>8.1f}'}")
     print(f"goals: one writer 5,000 (here {median['ours1']:,.0f}), under load 50,000 (here {median['ours1000']:,.0f})")
 
 
@@ -178,7 +178,7 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, help="where to write; the default is the system's temporary folder")
     root = parser.parse_args().folder
     report(measure(root))
-    print(f"\n{'one blob, durable':34}{'row':>10}{'file':>9}   a second")
+    print(f"\n{'one blob, durable':34}{'row':>10}{'file':>9}   per second")
     for size in BLOB_SIZES:
         as_rows, as_files = blob_rates(root, size)
         print(f"{size >> 10:>30,} KB {as_rows:>10,.0f}{as_files:>9,.0f}")

@@ -1,14 +1,14 @@
-"""A case of a suite: one model call, one tool call, one check, everything durable; processor of `plan bench run`.
+"""A case of a suite: one model call, one tool call, one check, all durable; processor time of `plan bench run`.
 
-The model is the case's own oracle, which is a script, or one over local HTTP. What a case costs is a run of many less
-a run of one, by the number of cases between them; the run of one is what starting costs. All are whole processes.
-Floors, in the same run: a Python loop that calls a scripted function, reads the file and looks at the call; and
-aiohttp that sends a prompt of an agent's size, reads and decodes the reply and then does the same.
+The model is the oracle of the case, a script, or a model over local HTTP. The cost of a case is the difference between
+a run with many cases and a run with one, divided by the difference in cases; the run with one is the cost of starting.
+All are whole processes. Floors, in the same run: a Python loop that calls a scripted function, reads the file and
+checks the call; and aiohttp that sends a prompt of an agent's size, decodes the reply and then does the same.
 
-A run of 1,000 cases goes through 100 MB of objects. On a virtual machine the same code takes half as long again in an
-hour in which its neighbours keep the memory busy, while the floors stay as they are: so what a look at memory costs is
-printed with the figures. Measure some minutes after whatever deleted many files: ext4 without a journal looks at each
-inode that was freed lately before it takes another, and a run makes 2,000.
+A run of 1,000 cases allocates 100 MB of objects. On a virtual machine the same code takes 50 % longer while other
+machines use the memory bus, but the floors do not change. So the time of a memory access is printed with the figures.
+Wait some minutes after many files were deleted: ext4 without a journal examines recently freed inodes before it uses
+one, and a run creates 2,000.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ OVER_HTTP = 200
 PARALLEL = 8
 ROUNDS = 3
 FLOOR_CASES = 2_000
-OBJECTS = 3_000_000  # A hundred megabytes of them.
+OBJECTS = 3_000_000  # About 100 MB.
 LOOKS = 300_000
 START_GOAL_S = 0.5
 THOUSAND_GOAL_S = 4.0
@@ -48,14 +48,14 @@ CASE = (
 
 @dataclass(frozen=True)
 class CaseCost:
-    """What a whole process took: seconds of wall, and of processor with all that it started and waited for."""
+    """Cost of a whole process in seconds: wall time, and processor time with its child processes."""
 
     wall_s: float
     cpu_s: float
 
 
 def run(cases: int, model: str, below: Path) -> CaseCost:
-    """`plan bench run` of a suite of so many cases in a new folder below `below`; all of them must pass."""
+    """Run `plan bench run` with a suite of `cases` cases in a new folder below `below`. All cases must pass."""
     folder = Path(tempfile.mkdtemp(dir=below))
     rows = "".join(f"  c{number:04}: {CASE}\n" for number in range(cases))
     (folder / "suite.yaml").write_text(f"suite: cases\ncases:\n{rows}")
@@ -76,7 +76,7 @@ def run(cases: int, model: str, below: Path) -> CaseCost:
 
 
 def each(many: CaseCost, one: CaseCost, cases: int) -> CaseCost:
-    """What one more case costs."""
+    """The cost of one more case."""
     return CaseCost((many.wall_s - one.wall_s) / (cases - 1), (many.cpu_s - one.cpu_s) / (cases - 1))
 
 
@@ -89,7 +89,7 @@ def holds(calls: list[tuple[str, str]]) -> bool:
 
 
 def mock_floor(file: Path) -> float:
-    """Milliseconds of processor for one case by hand, with a function for a model."""
+    """Milliseconds of processor time for one case in a plain loop, with a function as the model."""
 
     def scripted(prompt: str) -> list[tuple[str, str]]:
         del prompt
@@ -105,7 +105,7 @@ def mock_floor(file: Path) -> float:
 
 
 async def http_floor(url: str, file: Path) -> float:
-    """The same with a model over HTTP, `PARALLEL` at a time."""
+    """The same with a model over HTTP, `PARALLEL` requests at a time."""
     import aiohttp
 
     async with aiohttp.ClientSession() as session:
@@ -131,7 +131,7 @@ def floors(url: str) -> tuple[float, float]:
 
 
 def look_ns() -> float:
-    """Nanoseconds for one look at an object that no cache of the processor has, loop and all."""
+    """Nanoseconds for one access to an object that is in no processor cache, including the loop."""
     objects = list(range(OBJECTS))
     places = random.sample(range(OBJECTS), LOOKS)
     began = time.perf_counter()
@@ -165,7 +165,7 @@ def main() -> None:
     mock, http = (statistics.median(side) for side in zip(*least, strict=True))
     load, rounds = os.getloadavg()[0], arguments.rounds
     memory = statistics.median(looks)
-    print(f"load {load:.1f}; memory {memory:.0f} ns a look; {PARALLEL} at a time; medians of {rounds} rounds")
+    print(f"load {load:.1f}; memory {memory:.0f} ns per access; {PARALLEL} at a time; medians of {rounds} rounds")
     print(f"{'a case, ms':24}{'CPU':>8}{'× floor':>9}{'wall':>8}{'floor':>8}")
     for title, costs, floor in (("script", mocks, mock), ("model over HTTP", https, http)):
         cpu, wall = median(costs, lambda cost: cost.cpu_s) * 1e3, median(costs, lambda cost: cost.wall_s) * 1e3

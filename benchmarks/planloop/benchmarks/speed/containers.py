@@ -1,11 +1,12 @@
-"""A network and three containers, each healthy before the next, up and down again: `plan apply` beside the bare engine.
+"""Start and stop a network and three containers, each healthy before the next: `plan apply` against the bare engine.
 
-Floor, in the same run and in turn with ours: raw HTTP on the engine's socket, the same image, limits and settings, and
-the same health loop, with nothing durable. Ours is counted from its first record to the last one healthy, and from the
-word to go down to nothing left; the whole process is given beside it. And how late the event loop gets while the
-engine's client works: a timer of 5 ms in a process that has containers looked at, run in, listened to and removed.
+Floor, alternating in the same run: raw HTTP on the engine's socket, with the same image, limits, settings and health
+loop, but nothing durable. The time of `plan apply` is measured from its first record until the last container is
+healthy, and from the request to stop until nothing is left; the time of the whole process is printed, too. Also
+measures the delay of the event loop while the engine's client works: a 5 ms timer in a process that inspects, uses,
+follows and removes containers.
 
-Needs an engine, and a static busybox. What it makes it removes.
+Needs an engine and a static busybox. Removes everything that it creates.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ ROOT = Path(__file__).parents[4]
 
 
 class PlanRun(http.client.HTTPConnection):
-    """HTTP on a socket of this machine; connected anew where the engine ends the connection with its answer."""
+    """HTTP on a local socket. Connects again if the engine closed the connection after a response."""
 
     def connect(self) -> None:
         self.sock = socket.socket(socket.AF_UNIX)
@@ -52,7 +53,7 @@ class PlanRun(http.client.HTTPConnection):
 
 
 class Bare:
-    """The engine's API by hand: one connection, one request after the other."""
+    """Direct use of the engine's API: one connection, one request after the other."""
 
     def __init__(self, path: str) -> None:
         self.connection = PlanRun(path)
@@ -97,7 +98,7 @@ class Bare:
 
 
 def plan() -> str:
-    """The same three in a plan."""
+    """A plan with the same three containers."""
     rows = ["plan: speed", "containers:"]
     for name, needed in zip(NAMES, (None, *NAMES), strict=False):
         rows += [f"  {name}:", f"    image: {IMAGE}", f"    cmd: {json.dumps(COMMAND)}"]
@@ -126,7 +127,7 @@ def applied(folder: Path) -> Iterator[Any]:
 
 
 def ours() -> tuple[float, float, float, float]:
-    """Seconds up and down by the log, and of the whole processes."""
+    """Seconds to start and to stop, according to the log and for the whole processes."""
     with tempfile.TemporaryDirectory(prefix="containers-") as name:
         folder, start = Path(name), time.perf_counter()
         with applied(folder) as (owner, down):
@@ -148,7 +149,7 @@ def all_are(folder: Path, state: str) -> bool:
 
 
 async def lateness_ms(address: str) -> list[float]:
-    """How late a timer comes, in milliseconds, while one container is brought up, worked in and taken down."""
+    """Delays of a timer, in milliseconds, while a container is started, used and removed."""
     late: list[float] = []
     engine = DockerEngine({"DOCKER_HOST": address})
 
@@ -176,7 +177,7 @@ async def lateness_ms(address: str) -> list[float]:
 
 
 def load(address: str) -> None:
-    """Gives the engine an image of busybox."""
+    """Load an image with busybox into the engine."""
     busybox = shutil.which("busybox")
     assert busybox, "apt-get install busybox-static"
     tree = ImageTree()
@@ -213,11 +214,11 @@ def main() -> None:
         print(f"{title:38}{seconds:>8.2f}{floor:>8.2f}{seconds / floor:>9.2f}")
     late = anyio.run(lateness_ms, address)
     print(
-        f"the loop is late: median {statistics.median(late):.1f} ms, 99 % {late[int(len(late) * 0.99)]:.1f} ms, ",
+        f"delay of the loop: median {statistics.median(late):.1f} ms, 99 % {late[int(len(late) * 0.99)]:.1f} ms, ",
         end="",
     )
     print(f"at most {late[-1]:.1f} ms of {len(late):,}")
-    print(f"goal: at most {GOAL} × floor; late {LATE_GOAL_MS:.0f} ms at most")
+    print(f"goal: at most {GOAL} × floor; delay at most {LATE_GOAL_MS:.0f} ms")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Time from saving a changed goal to the agent's inbox: watch, compile, merge, admit.
 
-The time is that of the durable revision that carries the edit, taken from the owner's log, less that of the rename.
-Floor, in the same run: the raw file event, from rename to the kernel's word of it.
+The time is measured from the rename to the durable revision with the edit, according to the owner's log. Floor, in the
+same run: the raw file event, from the rename to the kernel's notification.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def plan(goal: str, tasks: int) -> str:
 
 
 def save(path: Path, text: str) -> float:
-    """Replaces the file as editors do; returns when, in seconds since 1970."""
+    """Replace the file like an editor does; return the time in seconds since 1970."""
     beside = path.with_suffix(".tmp")
     beside.write_text(text)
     now = time.time()
@@ -63,7 +63,7 @@ def ours(folder: Path, tasks: int) -> list[float]:
         found = []
         for n in range(1, SAVES + 1):
             saved = save(path, plan(f"words {n}", tasks))
-            # The agent has it when a turn begins that was woken by the new goal.
+            # The agent has the goal when a turn starts that the new goal triggered.
             for step in steps:
                 patched = step.record.draft.type == "plan.patched"
                 at = step.record.at if patched else 0.0
@@ -81,13 +81,13 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="save-") as name:
         floor = floor_ms(Path(name))
     print(f"{'':24}{'median ms':>10}{'p90 ms':>9}{'× floor':>9}")
-    print(f"{'file event alone':24}{floor:>10.1f}{'':>9}{1.0:>9.1f}")
+    print(f"{'file event only':24}{floor:>10.1f}{'':>9}{1.0:>9.1f}")
     for tasks in (2, 100, 1000):
         with tempfile.TemporaryDirectory(prefix="save-") as name:
             found = ours(Path(name), tasks)
         median, late = statistics.median(found), statistics.quantiles(found, n=10)[8]
         print(f"{f'plan of {tasks} tasks':24}{median:>10.1f}{late:>9.1f}{median / floor:>9.1f}")
-    print(f"goal: at most {GOAL_MS:.0f} ms, median, in a plan of ordinary size")
+    print(f"goal: at most {GOAL_MS:.0f} ms, median, in a plan of normal size")
 
 
 if __name__ == "__main__":

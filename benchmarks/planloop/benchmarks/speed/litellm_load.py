@@ -1,7 +1,7 @@
-"""Time to load litellm in its process, and the longest gap that the event loop sees meanwhile.
+"""Time to load litellm in its process, and the longest delay of the event loop meanwhile.
 
-A ticker asks to be woken every 5 ms; the gap is how late it was. Floor, in the same run: the same ticker for as long
-while nothing loads. Both cores are busy or not as they are: run it alone.
+A ticker sleeps for 5 ms; the delay is how late it wakes. Floor, in the same run: the same ticker for the same time
+while nothing loads. Run it on an idle machine.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ GOAL_MS = 50.0
 
 
 async def ticking(until: asyncio.Future[float]) -> list[float]:
-    """How late each tick was, in ms."""
+    """The delay of each tick in ms."""
     late = []
     while not until.done():
         before = time.perf_counter()
@@ -26,7 +26,7 @@ async def ticking(until: asyncio.Future[float]) -> list[float]:
 
 
 async def loading() -> float:
-    """Seconds from the first request for a model of litellm's to its answer: that nobody is there."""
+    """Seconds from the first request for a litellm model to its failure: no server listens there."""
     import os
 
     import anyio
@@ -62,7 +62,7 @@ async def measure() -> None:
             f"loaded in {took:5.2f} s; latest tick {max(late):6.1f} ms, median {statistics.median(late):.2f} ms; "
             f"floor: latest {max(floor):.1f} ms, median {statistics.median(floor):.2f} ms"
         )
-    print(f"goal: no gap of {GOAL_MS:g} ms")
+    print(f"goal: no delay of {GOAL_MS:g} ms")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""A lock handed on from agent to agent: from the release to the next holder's own step, with 1, 100 and 1,000 waiting.
+"""Passing a lock from agent to agent: from the release to the next holder's step, with 1, 100 and 1,000 waiters.
 
-And what 1,000 agents that wait for a lock cost in processor time while nothing happens. Floor, in the same run:
-coroutines that hand on an `asyncio.Lock`, each writing one durable row. Times are those of the owner's log.
+Also the processor time of 1,000 agents that wait for a lock while nothing happens. Floor, in the same run: coroutines
+that pass on an `asyncio.Lock`, each writing one durable row. Times are from the owner's log.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import Any
 
 WAITING = (1, 100, 1_000)
-HANDED_ON = 20  # Samples at least: few agents take the lock several times.
+HANDED_ON = 20  # Minimal number of samples: few agents take the lock several times.
 IDLE_S = 10.0
-QUIET_S = 30.0  # Who waits is looked at after 5 s, to tell of a conflict, and then the later the longer it waits.
+QUIET_S = 30.0  # Waiters are examined after 5 s, to report a conflict, and then at growing intervals.
 GOAL_MS = 50.0
 ROOT = Path(__file__).parents[4]
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -96,7 +96,7 @@ def applied(folder: Path, waiting: int) -> Iterator[Any]:
 
 
 def ours(waiting: int, *, is_idle: bool) -> tuple[list[float], float]:
-    """Milliseconds of each hand-over; and the share of a processor while all wait, in percent."""
+    """Milliseconds of each hand-over, and the processor use while all wait, in percent."""
     with tempfile.TemporaryDirectory(prefix="locks-") as name, applied(Path(name), waiting) as access:
         folder, idle = Path(name), 0.0
         until(lambda: any(one.status.get("holders") for one in access.objects("lock")))
@@ -114,7 +114,7 @@ def ours(waiting: int, *, is_idle: bool) -> tuple[list[float], float]:
 
 
 def handed_on(access: Any) -> list[float]:
-    """From each record that lets the lock go to the one in which the call that was granted it is over."""
+    """Milliseconds from each record that releases the lock to the end of the call that gets it."""
     from planloop.client.plan_follower import read_records
     from planloop.schemas.log.record import SetStatus
 
@@ -145,7 +145,7 @@ def figures(found: list[float]) -> tuple[float, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--waiting", type=int, nargs="*", default=list(WAITING), help="how many wait")
+    parser.add_argument("--waiting", type=int, nargs="*", default=list(WAITING), help="numbers of waiting agents")
     idle = {}
     for waiting in parser.parse_args().waiting:
         floor, floor_late = figures(floor_ms(waiting))

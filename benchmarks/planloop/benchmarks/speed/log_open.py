@@ -24,10 +24,10 @@ from planloop.schemas.log.record import Put, RecordDraft, SetStatus
 from planloop.schemas.resource import Uid
 
 RECORDS = (1_000, 50_000)
-GOAL_US = 10.0  # For each record.
+GOAL_US = 10.0  # Per record.
 OBJECTS = 500
 ROUNDS = 5
-TEXT = "y" * 700  # A record is about a kilobyte, as those of tasks and turns are.
+TEXT = "y" * 700  # Makes a record of about 1 kB, like those of tasks and turns.
 
 
 async def fill(folder: Path, records: int) -> None:

@@ -1,7 +1,7 @@
-"""A call of a model over local HTTP: processor time of our process for each, streamed, alone and many at once.
+"""Processor time of planloop for a streamed model call over local HTTP, alone and with many calls at the same time.
 
-Floor, in the same run: aiohttp sending the same bytes and reading the answer to its end, nothing parsed. The server is
-a process of its own that answers every request with the same streamed reply: a few pieces of text, and a tool call.
+Floor, in the same run: aiohttp that sends the same bytes and reads the response without parsing it. The server is a
+separate process that answers every request with the same streamed reply: some pieces of text, and a tool call.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable
 CALLS = 2_000
 ROUNDS = 5
 PIECES = (1, 20)
-GOAL = "0.1 to 0.2 ms of processor a call"
+GOAL = "0.1 to 0.2 ms of processor time per call"
 HISTORY = tuple(b'{"role":"user","content":"%b"}' % (b"word " * 100) for _ in range(40))
 
 SERVER = """
@@ -89,7 +89,7 @@ async def measure(url: str) -> None:
             pairs = [(await cpu_ms(floor, at_once), await cpu_ms(ours, at_once)) for _ in range(ROUNDS)]
             least, used = (statistics.median(side) for side in zip(*pairs, strict=True))
             print(
-                f"{at_once:3} at once: {used:6.3f} ms a call   floor {least:6.3f} ms   {used / least:.1f} × the floor"
+                f"{at_once:3} at once: {used:6.3f} ms per call   floor {least:6.3f} ms   {used / least:.1f} × the floor"
             )
     await chat.aclose()
 

@@ -1,10 +1,10 @@
 """Event loop delay while eight commands in a container write 10 MB each.
 
-A timer of 5 ms on a loop on which nothing else happens. Floor, in turn with ours: the same commands through the
-engine's socket by hand, each read by a thread of its own that keeps what comes. A third row follows what a container
-writes and keeps its newest half a megabyte in a file, as the owner does; its floor reads the same and keeps nothing.
+A 5 ms timer on an otherwise idle loop. Floor, alternating: the same commands through the engine's socket, each read by
+a separate thread that stores the output. A third row follows the output of a container and stores its newest 512 KiB in
+a file, like the owner; its floor reads the same output and stores nothing.
 
-Needs an engine, and a static busybox. What it makes it removes.
+Needs an engine and a static busybox. Removes everything that it creates.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ ALIVE = ["sh", "-c", "trap 'exit 0' TERM; while :; do sleep 0.05; done"]
 
 
 async def late_ms(work: Callable[[], Awaitable[None]]) -> tuple[list[float], float]:
-    """How late a timer comes while `work` is done, in milliseconds and order, and the seconds that took."""
+    """Delays of a timer during `work` in milliseconds, sorted, and the duration of `work` in seconds."""
     late: list[float] = []
 
     async def tick() -> None:
@@ -62,7 +62,7 @@ async def at_once(one: Callable[[int], Coroutine[Any, Any, None]]) -> None:
 
 
 class Stack:
-    """A container to flood in, and as many that flood by themselves."""
+    """One container in which commands write, and `AT_ONCE` containers that write themselves."""
 
     def __init__(self, address: str, folder: Path) -> None:
         self.engine = DockerEngine({"DOCKER_HOST": address})
@@ -88,7 +88,7 @@ class Stack:
         for one in await self.engine.containers({LABEL: "1"}):
             await self.engine.remove(one.id)
 
-    async def run_by_hand(self, _: int) -> None:
+    async def run_directly(self, _: int) -> None:
         def flood() -> None:
             bare, kept = Bare(self.path), 0
             body = {"Cmd": FLOOD, "AttachStdout": True, "AttachStderr": True}
@@ -104,7 +104,7 @@ class Stack:
         )
         assert len(ended.output) == FLOOD_BYTES, len(ended.output)
 
-    async def follow_by_hand(self, number: int) -> None:
+    async def follow_directly(self, number: int) -> None:
         path = f"/containers/{self.floods[number]}/logs?stdout=1&stderr=1"
         await anyio.to_thread.run_sync(lambda: received(Bare(self.path), "GET", path, None))
 
@@ -115,7 +115,7 @@ class Stack:
 
 
 def received(bare: Bare, method: str, path: str, body: str | None) -> int:
-    """The bytes that come in answer, each piece looked at once."""
+    """Count the bytes of the response, touching each piece once."""
     bare.connection.request(method, path, body, {"Content-Type": "application/json", "Host": "engine"})
     answer: http.client.HTTPResponse = bare.connection.getresponse()
     kept = bytearray()
@@ -130,10 +130,10 @@ async def measured(address: str) -> dict[str, list[tuple[list[float], float]]]:
         await stack.make()
         try:
             sides: dict[str, Any] = {
-                "commands, by hand": stack.run_by_hand,
-                "commands, ours": stack.run,
-                "output of containers, by hand": stack.follow_by_hand,
-                "output of containers, ours": stack.follow,
+                "commands, direct": stack.run_directly,
+                "commands, planloop": stack.run,
+                "output of containers, direct": stack.follow_directly,
+                "output of containers, planloop": stack.follow,
             }
             found: dict[str, list[tuple[list[float], float]]] = {title: [] for title in sides}
             for _ in range(ROUNDS):
@@ -147,9 +147,7 @@ async def measured(address: str) -> dict[str, list[tuple[list[float], float]]]:
 def main() -> None:
     address = engine_address(os.environ)
     load(address)
-    print(
-        f"{AT_ONCE} at once, {FLOOD_BYTES / 1e6:.0f} MB each: how late the loop is, in ms (medians of {ROUNDS} rounds)"
-    )
+    print(f"{AT_ONCE} at once, {FLOOD_BYTES / 1e6:.0f} MB each: delay of the loop in ms (medians of {ROUNDS} rounds)")
     print(f"{'':34}{'median':>8}{'99 %':>8}{'at most':>9}{'worst of all':>14}{'s':>8}")
     for title, rounds in anyio.run(measured, address).items():
         columns = [statistics.median(late[int(len(late) * part)] for late, _ in rounds) for part in (0.5, 0.99)] + [
@@ -158,7 +156,7 @@ def main() -> None:
         ]
         took = statistics.median(seconds for _, seconds in rounds)
         print(f"{title:34}{columns[0]:>8.1f}{columns[1]:>8.1f}{columns[2]:>9.1f}{columns[3]:>14.1f}{took:>8.2f}")
-    print(f"goal: late {GOAL_MS:.0f} ms at most")
+    print(f"goal: delay at most {GOAL_MS:.0f} ms")
 
 
 if __name__ == "__main__":

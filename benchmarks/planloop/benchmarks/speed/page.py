@@ -1,13 +1,12 @@
-"""The page in a real browser: first paint of a plan, an event until it is on screen, and how long it does not answer.
+"""The page in a real browser: first paint of a plan, delay of an event, and how long the page does not respond.
 
-First paint is from the click on the link until the tree of tasks is painted, in a browser that has nothing of the page
-yet. An event is a command that a person gives, from its durable revision in the log until the frame in which its words
-stand on the screen: the page looks at every frame. A long task is a stretch in which the browser's main thread is
-busy, and nothing that a person does is answered: the longest while a plan of 10,000 tasks is loaded is told apart from
-those after it, while it is scrolled, searched, walked, drawn as a graph, and goes back in time.
+First paint is the time from opening the link until the tree of tasks is painted, in a browser without cached files. The
+delay of an event is measured from the durable revision of a command in the log to the frame that shows its text. A long
+task is a time in which the browser's main thread is busy and ignores input: measured while a plan of 10,000 tasks is
+loaded, and separately while it is scrolled, searched, navigated, drawn as a graph, and moved back in time.
 
 Floors, in the same run: an empty page from the same gateway for the paint, a frame for the event.
-Needs Chromium and Playwright; it drives the page that ships, or the build in the folder that is given.
+Needs Chromium and Playwright. Tests the built-in page, or the build in the given folder.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ BUSY = """() => {
 
 
 def plan(tasks: int) -> str:
-    """Groups of up to 500 tasks that wait for one, which runs on."""
+    """A plan with groups of up to 500 tasks that wait for a task that does not end."""
     lines = ["plan: big", "goal: words 0", "tasks:", "  gate: {run: sleep 3600}"]
     for first in range(0, tasks, 500):
         lines += [f"  g{first}:", "    tasks:"]
@@ -60,7 +59,7 @@ def plan(tasks: int) -> str:
 
 @contextmanager
 def served(folder: Path, tasks: int, page: str | None) -> Iterator[str]:
-    """The link to a running plan of so many tasks."""
+    """Run and serve a plan with `tasks` tasks; yield its link."""
     (folder / "big.plan.yaml").write_text(plan(tasks))
     subprocess.run(
         [*PLAN, "apply", "--yes", "--detach", "big.plan.yaml"], cwd=folder, check=True, stdout=subprocess.DEVNULL
@@ -84,7 +83,7 @@ def fresh(browser: Browser) -> Page:
 
 
 def load_ms(browser: Browser, url: str, script: str) -> float:
-    """From the navigation until `script` says that it is painted, by the page's own clock."""
+    """Milliseconds from the navigation until `script` resolves, by the page's clock."""
     page = fresh(browser)
     page.goto(url, wait_until="commit")
     found = float(page.evaluate(script))
@@ -98,7 +97,7 @@ def events_ms(browser: Browser, url: str, folder: Path) -> list[float]:
     page.get_by_role("treeitem").first.wait_for()
     found = []
     for number in range(1, EVENTS + 1):
-        page.evaluate(f"() => {{ window.seen = ({SEEN})('words {number}.'); }}")  # Not waited for here.
+        page.evaluate(f"() => {{ window.seen = ({SEEN})('words {number}.'); }}")  # Started here, awaited below.
         done = subprocess.run(
             [*PLAN, "patch", ".", f"goal=words {number}."], cwd=folder, check=True, capture_output=True
         )
@@ -114,7 +113,7 @@ def events_ms(browser: Browser, url: str, folder: Path) -> list[float]:
 
 
 def busy_ms(browser: Browser, url: str) -> tuple[float, float]:
-    """The longest long task while a plan is loaded, and the longest while it is used."""
+    """The longest long task while a plan is loaded, and while it is used."""
     page = fresh(browser)
     page.add_init_script(f"({BUSY})()")
     page.goto(url)
@@ -148,25 +147,25 @@ def main() -> None:
         browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
         print(f"{'':44}{'ms':>8}  goal", flush=True)
         with tempfile.TemporaryDirectory(prefix="page-") as name, served(Path(name), 1_000, build) as url:
-            load_ms(browser, url, PAINTED)  # Chromium's own first start.
+            load_ms(browser, url, PAINTED)  # Warms up Chromium.
             empty = [load_ms(browser, url.replace("/#", "/v1/nothing#"), EMPTY) for _ in range(LOADS)]
-            told("an empty page (floor), median", statistics.median(empty))
+            show("an empty page (floor), median", statistics.median(empty))
             paints = [load_ms(browser, url, PAINTED) for _ in range(LOADS)]
-            told("first paint, 1,000 tasks, median", statistics.median(paints), GOAL_PAINT_MS)
+            show("first paint, 1,000 tasks, median", statistics.median(paints), GOAL_PAINT_MS)
             events = events_ms(browser, url, Path(name))
-            told("event until on screen, median", statistics.median(events), GOAL_EVENT_MS)
-            told("event until on screen, p90", statistics.quantiles(events, n=10)[8])
+            show("event until on screen, median", statistics.median(events), GOAL_EVENT_MS)
+            show("event until on screen, p90", statistics.quantiles(events, n=10)[8])
         with tempfile.TemporaryDirectory(prefix="page-") as name, served(Path(name), 10_000, build) as url:
-            told(
+            show(
                 "first paint, 10,000 tasks, median", statistics.median(load_ms(browser, url, PAINTED) for _ in range(3))
             )
             loading, using = busy_ms(browser, url)
-            told("longest long task while 10,000 tasks load", loading)
-            told("longest long task while they are used", using, GOAL_BUSY_MS)
+            show("longest long task while 10,000 tasks load", loading)
+            show("longest long task while they are used", using, GOAL_BUSY_MS)
         browser.close()
 
 
-def told(title: str, ms: float, goal: float | None = None) -> None:
+def show(title: str, ms: float, goal: float | None = None) -> None:
     print(f"{title:44}{ms:>8.0f}" + (f"  under {goal:.0f}" if goal else ""), flush=True)
 
 

@@ -1,8 +1,9 @@
 """Time to read a plan of 1,000 and 10,000 tasks with positions, and ratios against floors of the same run.
 
-Floors: PyYAML's C compose (a node tree with marks, no values) with the collector on and off, taken in turn with ours in
-every round. Ours gives checked values and can place any of them; with the first place, which composes again, it is told
-apart. Figures are medians. `--rounds` and `--tasks` change the run. `python -m planloop.benchmarks.speed.plan_read`.
+Floors, alternating in every round: PyYAML's C compose (a node tree with marks, no values) with the garbage collector on
+and off. planloop returns checked values and can locate any of them; the first location, which composes again, is
+measured separately. Figures are medians. `--rounds` and `--tasks` change the run. `python -m
+planloop.benchmarks.speed.plan_read`.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ from planloop.compiler.source import SizeLimits
 ROUNDS = 7
 TASKS = (1_000, 10_000)
 GOAL_MS = {1_000: 60.0, 10_000: 600.0}
-EDN_FORMAT_TASKS_MAX = 1_000  # It takes seconds for a thousand.
-WIDE = SizeLimits(size_bytes=1 << 26, nodes=1 << 22)  # So that larger runs measure reading, not refusing.
+EDN_FORMAT_TASKS_MAX = 1_000  # A thousand tasks take seconds.
+WIDE = SizeLimits(size_bytes=1 << 26, nodes=1 << 22)  # Large enough that no run is refused.
 
 
 def yaml_text(tasks: int) -> str:
@@ -77,10 +78,10 @@ def measure(tasks: int, rounds: int) -> dict[str, float]:
             lambda: yaml.compose(text, Loader=yaml.CSafeLoader), is_collecting=False
         ),
         "PyYAML C load": lambda: timed_ms(lambda: yaml.load(text, Loader=yaml.CSafeLoader)),
-        "ours, YAML": lambda: timed_ms(lambda: read(content, "plan.yaml")),
-        "ours, YAML, and one place": lambda: timed_ms(lambda: read_and_place(content, "plan.yaml", last)),
-        "ours, EDN": lambda: timed_ms(lambda: read(edn_content, "plan.edn")),
-        "ours, EDN, and one place": lambda: timed_ms(lambda: read_and_place(edn_content, "plan.edn", last)),
+        "planloop, YAML": lambda: timed_ms(lambda: read(content, "plan.yaml")),
+        "planloop, YAML, and one location": lambda: timed_ms(lambda: read_and_place(content, "plan.yaml", last)),
+        "planloop, EDN": lambda: timed_ms(lambda: read(edn_content, "plan.edn")),
+        "planloop, EDN, and one location": lambda: timed_ms(lambda: read_and_place(edn_content, "plan.edn", last)),
     }
     figures: dict[str, list[float]] = {name: [] for name in works}
     for _ in range(rounds):

@@ -1,7 +1,7 @@
-"""Previewing a plan in which one goal changed: the whole process of `plan diff`, for 100, 1,000 and 5,000 tasks.
+"""Preview of a plan with one changed goal: the whole process of `plan diff`, for 100, 1,000 and 5,000 tasks.
 
-The plan was applied before (paused, so that nothing runs) and its owner has left; the process starts Python, reads
-the log, compiles the file, compares and prints. Floors of the same run, taken in turn: Python that starts and ends, and
+The plan was applied before (paused, so that nothing runs) and its owner has stopped. The process starts Python, reads
+the log, compiles the file, compares and prints. Floors, alternating in the same run: Python that starts and ends, and
 Python that composes the same YAML with PyYAML's C parser. Figures are medians; memory is the peak of the process.
 `--rounds` and `--tasks` change the run. `python -m planloop.benchmarks.speed.preview`.
 """
@@ -27,7 +27,7 @@ EXIT_DIFFERENT = 1
 
 
 def plan_text(tasks: int, goal: str) -> str:
-    """A tree of `tasks` tasks in groups of fifty, each with a command, a check, and the need of one before it."""
+    """A tree of `tasks` tasks in groups of 50, each with a command, a check, and a `needs` on the previous one."""
     lines = ["plan: large", "goal: many small things", "pause: true", "tasks:"]
     for group in range(0, tasks, 50):
         lines += [f"  g{group}:", f"    goal: group {group}", "    tasks:"]
@@ -40,7 +40,7 @@ def plan_text(tasks: int, goal: str) -> str:
 
 
 def environment(folder: Path) -> dict[str, str]:
-    """This process's, but with bytecode kept, as an installed package has it."""
+    """The environment of this process, with bytecode files allowed, like for an installed package."""
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     return {**kept, "PYTHONPYCACHEPREFIX": str(folder / "bytecode"), "PYTHONPATH": str(Path.cwd())}
 
@@ -60,13 +60,13 @@ def timed(argv: tuple[str, ...], folder: Path, expected: int) -> tuple[float, fl
 
 
 def apply_paused(folder: Path, file: Path) -> None:
-    """Puts the plan into a log of its own, and leaves no owner behind."""
+    """Apply the plan to a new log, and stop its owner."""
     subprocess.run([*PLAN, "apply", file.name, "--detach", "--yes"], cwd=folder, check=True, capture_output=True)
     subprocess.run([*PLAN, "down"], cwd=folder, check=True, capture_output=True)
 
 
 def measure(tasks: int, rounds: int) -> None:
-    """Prints the figures for one size."""
+    """Measure one size and print the figures."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         file = folder / "large.plan.yaml"
@@ -79,7 +79,7 @@ def measure(tasks: int, rounds: int) -> None:
             "plan diff": ((*PLAN, "diff", file.name), EXIT_DIFFERENT),
         }
         figures: dict[str, list[tuple[float, float]]] = {work: [] for work in works}
-        timed(works["plan diff"][0], folder, EXIT_DIFFERENT)  # Writes the bytecode.
+        timed(works["plan diff"][0], folder, EXIT_DIFFERENT)  # Writes the bytecode files.
         for _ in range(rounds):
             for work, (argv, expected) in works.items():
                 figures[work].append(timed(argv, folder, expected))
@@ -94,7 +94,7 @@ def measure(tasks: int, rounds: int) -> None:
 
 
 def main() -> None:
-    """Measures every size asked for."""
+    """Measure every size given on the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--tasks", type=int, nargs="*", default=list(TASKS))

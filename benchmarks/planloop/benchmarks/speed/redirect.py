@@ -1,7 +1,7 @@
-"""A goal edited while the model writes: from the edit until the new request arrives at the model's server.
+"""A goal edited while the model writes: time from the edit until the new request arrives at the model server.
 
-Floor, in the same run: an aiohttp client that closes a stream half-way and asks again. Between two edits there is time
-for the model to say its first word. Times of arrival are the server's, on the clock that all processes share.
+Floor, in the same run: an aiohttp client that closes a stream early and sends a new request. Edits are far enough apart
+for the model to send its first word. The server takes the times of arrival, on the clock that all processes share.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from pathlib import Path
 from planloop.benchmarks.speed._agents import Server, model_server, owner, plan_of
 
 EDITS = 30
-PAUSE_S = 0.1  # Between two edits: the agent is at rest, listening.
+PAUSE_S = 0.1  # Between two edits: the agent waits for its model.
 AGENTS = (1, 100)
 GOAL = "50 ms, median"
 
 
 async def arrival(server: Server) -> float:
-    """When the next request arrived at the server."""
-    return float(json.loads(await asyncio.to_thread(server.told.readline))[0])
+    """Wait for the next request at the server; return its time of arrival."""
+    return float(json.loads(await asyncio.to_thread(server.reports.readline))[0])
 
 
 async def floor(server: Server) -> list[float]:
@@ -47,7 +47,7 @@ async def floor(server: Server) -> list[float]:
 
 
 async def ours(server: Server, agents: int) -> list[float]:
-    """One agent of so many, all waiting for replies, is redirected by a person's patch."""
+    """A person's patch redirects one of `agents` agents, all of which wait for replies."""
     from planloop.schemas.json_patch import op_from_json
     from planloop.schemas.log.patch import HUMAN_CLI, Patch
 
@@ -76,12 +76,12 @@ def main() -> None:
     argparse.ArgumentParser(description=__doc__).parse_args()
     print(f"load {os.getloadavg()[0]:.1f}; {EDITS} edits each")
     print(f"{'':32}{'median ms':>10}{'p95 ms':>9}{'× floor':>9}")
-    with model_server(0, is_told=True) as server:
+    with model_server(0, reports=True) as server:
         found = asyncio.run(floor(server))
     least = statistics.median(found)
-    print(line("close and ask again, aiohttp", found, least))
+    print(line("close and send again, aiohttp", found, least))
     for agents in AGENTS:
-        with model_server(0, is_told=True) as server:
+        with model_server(0, reports=True) as server:
             print(line(f"edit of the goal, {agents} agents", asyncio.run(ours(server, agents)), least))
     print(f"goal: {GOAL}")
 

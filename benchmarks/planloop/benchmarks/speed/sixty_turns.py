@@ -1,8 +1,7 @@
-"""Conversations of 60 tool turns: processor time of late turns beside early ones, and what a conversation stores.
+"""Conversations of 60 tool turns: processor time of late and early turns, and the stored bytes of a conversation.
 
-Floor, in the same run: an aiohttp client that sends a prompt as long as ours is in that turn. Stored bytes are the rows
-of the log and the blobs that came since the plan was applied, shared among the conversations; `events.jsonl` says the
-rows once more as text.
+Floor, in the same run: an aiohttp client that sends a prompt of the same length as in that turn. Stored bytes are the
+rows of the log and the blobs since the plan was applied, per conversation; `events.jsonl` repeats the rows as text.
 """
 
 from __future__ import annotations
@@ -20,15 +19,15 @@ from planloop.benchmarks.speed._agents import Running, model_server, notes, owne
 
 TURNS = 60
 AT_ONCE = 20
-MARKS = (2, 12, 26, 38, 50, 60)  # Turns of each agent at which the clock is read; the first two warm up.
-TURN_BYTES = 260  # About what a turn adds to the prompt.
+MARKS = (2, 12, 26, 38, 50, 60)  # Turns of each agent between which time is measured; the first two warm up.
+TURN_BYTES = 260  # About the bytes that a turn adds to the prompt.
 ROUNDS = 3
 GOAL_LOG_KB = 60
 GOAL_RATIO = 1.5
 
 
 async def floor(url: str) -> list[float]:
-    """Milliseconds of processor for one request, between each two marks."""
+    """Milliseconds of processor time for one request, between each two marks."""
     import aiohttp
 
     found, last = [], 0
@@ -49,7 +48,7 @@ async def floor(url: str) -> list[float]:
 
 
 def stored(running: Running) -> tuple[int, int]:
-    """Bytes of log rows, and of blobs."""
+    """Bytes of log rows and of blobs."""
     file = next(running.folder.rglob("log.db"))
     connection = sqlite3.connect(f"file:{file}?mode=ro", uri=True)
     (rows,) = connection.execute("SELECT sum(length(CAST(body AS BLOB))) FROM log").fetchone()
@@ -59,7 +58,7 @@ def stored(running: Running) -> tuple[int, int]:
 
 
 async def ours(folder: Path, url: str) -> tuple[list[float], list[tuple[int, int]]]:
-    """Milliseconds of processor a turn between each two marks, and what was stored by then for each conversation."""
+    """Milliseconds of processor time per turn between each two marks, and the bytes stored per conversation by then."""
     cpu: list[float] = []
     kept: list[tuple[int, int]] = []
     async with owner(folder, plan_of(AT_ONCE, url)) as running:
@@ -92,11 +91,11 @@ def main() -> None:
     floors = [statistics.median(each) for each in zip(*least, strict=True)]
     turns = [statistics.median(each) for each in zip(*used, strict=True)]
     print(f"load {os.getloadavg()[0]:.1f}; {AT_ONCE} conversations at once; medians of {rounds} rounds")
-    print(f"{'turns':>8}{'ms a turn':>11}{'floor':>8}{'× floor':>9}{'× first':>9}{'log KB':>9}{'blobs KB':>10}")
+    print(f"{'turns':>8}{'ms per turn':>12}{'floor':>8}{'× floor':>9}{'× first':>9}{'log KB':>9}{'blobs KB':>10}")
     for index, mark in enumerate(MARKS[1:]):
         rows, blobs = kept[index]
         line = (
-            f"{MARKS[index]:>4}–{mark:<3}{turns[index]:>11.3f}{floors[index]:>8.3f}{turns[index] / floors[index]:>9.1f}"
+            f"{MARKS[index]:>4}–{mark:<3}{turns[index]:>12.3f}{floors[index]:>8.3f}{turns[index] / floors[index]:>9.1f}"
         )
         print(f"{line}{turns[index] / turns[0]:>9.2f}{rows / 1024:>9.1f}{blobs / 1024:>10.1f}")
     print(f"goal: at most {GOAL_RATIO} × the first turns, and {GOAL_LOG_KB} KB of log for a conversation")

@@ -1,7 +1,7 @@
-"""10,000 sleeping agents: memory of one, and processor time of all while nothing happens.
+"""10,000 sleeping agents: memory per agent, and processor time of all while nothing happens.
 
-Floors, in the same process: a coroutine that sleeps, for memory; an owner with one sleeping agent, for idle time.
-The agents are rows of a real store with the real controllers over them.
+Floors, in the same process: a sleeping coroutine, for memory; an owner with one sleeping agent, for processor time. The
+agents are rows of a real store with the real controllers.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 
 AGENTS = 10_000
 IDLE_S = 10.0
-GOAL = "a row in the store each, idle CPU 0"
+GOAL = "one row in the store per agent, idle CPU 0"
 ROOT = Path(__file__).parents[4]
 TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -31,7 +31,7 @@ def resident_kb(pid: int) -> int:
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith("VmRSS"):
             return int(line.split()[1])
-    raise AssertionError("Linux says how much memory a process holds")
+    raise AssertionError("/proc reports the memory of a process on Linux")
 
 
 def cpu_s(pid: int) -> float:
@@ -55,7 +55,7 @@ def coroutine_kb() -> float:
 
 
 def owner(agents: int) -> tuple[int, float]:
-    """Memory in KB once all sleep, and processor seconds over the idle time."""
+    """Memory in KB once all agents sleep, and processor seconds during the idle time."""
     command = [sys.executable, "-m", "planloop"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     with tempfile.TemporaryDirectory(prefix="sleeping-") as name:

@@ -1,7 +1,7 @@
-"""Start-up: `plan --help` and `plan get`, with and without an owner, as whole processes.
+"""Startup time of `plan --help` and `plan get`, with and without an owner, as whole processes.
 
-Floors, taken in turn with ours in every round: an empty Python, and Python with click imported. Medians over the
-rounds; processor time beside wall time, because it hardly depends on what else the machine does.
+Floors, alternating in every round: an empty Python, and Python with click imported. Figures are medians over the
+rounds. Processor time is printed next to wall time, because other load on the machine hardly changes it.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def main() -> None:
                 "python": [sys.executable, "-c", "pass"],
                 "python, click": [sys.executable, "-c", "import click"],
                 "plan --help": [*plan, "--help"],
-                "plan get, nobody runs it": [*plan, "get"],
+                "plan get, without an owner": [*plan, "get"],
             },
             folder,
         )

@@ -1,8 +1,8 @@
 """1,000 `true` tasks in a dependency tree, two at a time: `plan apply` as a whole process, every state durable.
 
-Floors, in the same run: `true` a thousand times by posix_spawn, two at a time, and by asyncio; and a line appended to a
-file and flushed a thousand times, as each task must before it may begin. Processor time is of the whole process with
-its commands, because it hardly depends on what else the machine does. Memory is the peak.
+Floors, in the same run: 1,000 runs of `true` with posix_spawn, two at a time, and with asyncio; and 1,000 lines
+appended to a file and flushed, as before the start of each task. Processor time includes the commands; other load on
+the machine hardly changes it. Memory is the peak.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[4]
 
 
 def plan() -> str:
-    """A binary tree of needs: each task waits for the one above it."""
+    """A binary tree of needs: each task waits for its parent in the tree."""
     rows = [f"  t{n}: {{run: 'true'" + (f", needs: [t{(n - 1) // 2}]" if n else "") + "}" for n in range(TASKS)]
     return "plan: tree\nlimits: {parallel: 2}\ntasks:\n" + "\n".join(rows) + "\n"
 
@@ -71,7 +71,7 @@ def flush_floor() -> float:
 
 
 def ours() -> tuple[float, float, int]:
-    """Seconds of the whole process, seconds from the first record to the last, and records."""
+    """Seconds of the whole process, seconds from the first to the last record, and number of records."""
     with tempfile.TemporaryDirectory(prefix="thousand-") as name:
         folder = Path(name)
         (folder / "tree.plan.yaml").write_text(plan())

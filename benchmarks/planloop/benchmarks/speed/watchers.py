@@ -1,8 +1,7 @@
-"""Who watches a plan over `plan serve`: what 200 of them cost the gateway while nothing happens, and at 1,000 events a
-second; and how long after a record is appended it is with them.
+"""Cost of 200 watchers of `plan serve` while nothing happens and at 1,000 events per second, and delay of a record.
 
-Floors, in the same run: an aiohttp server whose websockets are idle, or are all sent ready frames of the same size at
-the same pace. The log is written by a real store in a process of its own, as an owner does.
+Floors, in the same run: an aiohttp server with idle websockets, or one that sends prepared frames of the same size at
+the same rate. A real store in a separate process writes the log, like an owner.
 """
 
 from __future__ import annotations
@@ -24,14 +23,14 @@ from typing import Any
 import aiohttp
 
 WATCHERS = 200
-IDLE_S = 30.0  # Longer than a heartbeat, so that each watcher has had one.
+IDLE_S = 30.0  # Longer than a heartbeat interval.
 EVENTS, RATE = 5_000, 1_000
-SINGLE, SINGLE_RATE = 100, 20  # Records one by one, for the time that each takes.
+SINGLE, SINGLE_RATE = 100, 20  # Records one by one, to measure their delay.
 ROOT = Path(__file__).parents[4]
 TICKS = os.sysconf("SC_CLK_TCK")
-GOAL = "idle watchers cost nothing; a record is with those who watch within 20 ms of being appended, median"
+GOAL = "idle watchers cost nothing; a record arrives at watchers within 20 ms, median"
 
-# Makes a log; then for each line "count rate" appends so many records, each saying when it was appended.
+# Creates a log. For each line "count rate", appends `count` records with their times at `rate` per second.
 WRITER = """
 import asyncio, sys, time
 from pathlib import Path
@@ -61,7 +60,7 @@ async def main(folder):
 asyncio.run(main(Path(sys.argv[1])))
 """
 
-# 200 idle websockets, or, for each line "count rate bytes", ready frames to all of them.
+# Idle websockets. For each line "count rate bytes", sends prepared frames to all of them.
 FLOOR = """
 import asyncio, sys, time
 from aiohttp import web, WSMsgType
@@ -121,15 +120,15 @@ def ask(process: subprocess.Popen[str], line: str) -> None:
     process.stdin.flush()
 
 
-async def said(process: subprocess.Popen[str]) -> str:
+async def next_line(process: subprocess.Popen[str]) -> str:
     assert process.stdout is not None
     return await asyncio.to_thread(process.stdout.readline)
 
 
 class Crowd:
-    """Clients of one server; `frames` and `bytes` count what the first of them is sent, `late` its records' ages.
+    """Clients of one server. `frames` and `bytes` count what the first client receives, `late` are its delays.
 
-    `single` are those of records that came one by one.
+    `single` are the delays of records that were appended one by one.
     """
 
     def __init__(self, url: str, token: str) -> None:
@@ -153,7 +152,7 @@ class Crowd:
         async for message in socket:
             now = time.time()
             self._news.set()
-            if number:  # Only the end of a frame is looked at, or 200 clients would be what is measured.
+            if number:  # Other clients read only the end of a frame, so that the clients are not what is measured.
                 found = re.match(r'\{"rev":(\d+)', message.data[:30])
                 self.revs[number] = int(found[1]) if found else 0
                 continue
@@ -175,7 +174,7 @@ class Crowd:
 
 
 async def idle(process: subprocess.Popen[str]) -> float:
-    """Percent of a processor while nothing happens."""
+    """Processor use in percent while nothing happens."""
     await asyncio.sleep(1.0)
     before = cpu_s(process.pid)
     await asyncio.sleep(IDLE_S)
@@ -183,25 +182,25 @@ async def idle(process: subprocess.Popen[str]) -> float:
 
 
 async def ours(folder: Path) -> tuple[float, float, float, Crowd]:
-    """Idle alone and with all watchers in percent of a processor, at full pace in seconds of it, and the crowd."""
+    """Processor use in percent, idle without and with watchers; seconds at the full rate; and the clients."""
     state = folder / ".plan" / "p"
     with program("-c", WRITER, str(state)) as writer:
-        first = int(await said(writer))
+        first = int(await next_line(writer))
         with program("-m", "planloop", "serve", "--port", "0", folder=folder) as gateway:
-            found = re.search(r"(http://[^/]+)/#token=(\S+)", await said(gateway))
+            found = re.search(r"(http://[^/]+)/#token=(\S+)", await next_line(gateway))
             assert found is not None
             alone = await idle(gateway)
             crowd = Crowd(f"{found[1]}/v1/plans/p/tail?after={first}", found[2])
             async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
                 await crowd.join(session, 1)
                 ask(writer, f"{SINGLE} {SINGLE_RATE}")
-                await crowd.until(int(await said(writer)))
+                await crowd.until(int(await next_line(writer)))
                 crowd.frames, crowd.bytes, crowd.single, crowd.late = 0, 0, crowd.late, []
                 await crowd.join(session, WATCHERS - 1)
                 many = await idle(gateway)
                 before = cpu_s(gateway.pid)
                 ask(writer, f"{EVENTS} {RATE}")
-                await crowd.until(int(await said(writer)))
+                await crowd.until(int(await next_line(writer)))
                 busy = cpu_s(gateway.pid) - before
                 crowd.leave()
             return alone, many, busy, crowd
@@ -209,13 +208,13 @@ async def ours(folder: Path) -> tuple[float, float, float, Crowd]:
 
 async def floor(frames: int, size: int) -> tuple[float, float]:
     with program("-c", FLOOR) as server:
-        crowd = Crowd(f"http://127.0.0.1:{int(await said(server))}/tail", "")
+        crowd = Crowd(f"http://127.0.0.1:{int(await next_line(server))}/tail", "")
         async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
             await crowd.join(session, WATCHERS)
             many = await idle(server)
             before = cpu_s(server.pid)
             ask(server, f"{frames} {max(1, round(frames * RATE / EVENTS))} {size}")
-            await said(server)
+            await next_line(server)
             busy = cpu_s(server.pid) - before
             crowd.leave()
         return many, busy
@@ -227,12 +226,12 @@ def main() -> None:
     floor_many, floor_busy = asyncio.run(floor(crowd.frames, round(crowd.bytes / max(1, crowd.frames))))
     single, late = (statistics.quantiles(found, n=20) for found in (crowd.single, crowd.late))
     print(f"{'':44}{'ours':>9}{'floor':>9}")
-    print(f"{'idle, nobody watches, % of a processor':44}{alone:>9.2f}")
-    print(f"{f'idle, {WATCHERS} watch, % of a processor':44}{many:>9.2f}{floor_many:>9.2f}")
-    print(f"{f'{EVENTS:,} records at {RATE:,} a second to {WATCHERS}, s':44}{busy:>9.2f}{floor_busy:>9.2f}", end="")
-    print(f"   {busy / floor_busy:.1f} × floor; {EVENTS / crowd.frames:.1f} records a frame")
+    print(f"{'idle, no watchers, % of a processor':44}{alone:>9.2f}")
+    print(f"{f'idle, {WATCHERS} watchers, % of a processor':44}{many:>9.2f}{floor_many:>9.2f}")
+    print(f"{f'{EVENTS:,} records at {RATE:,} per second to {WATCHERS}, s':44}{busy:>9.2f}{floor_busy:>9.2f}", end="")
+    print(f"   {busy / floor_busy:.1f} × floor; {EVENTS / crowd.frames:.1f} records per frame")
     print(f"{'append → watcher, one by one, ms':44}{single[9]:>9.1f}{'':9}   95 %: {single[18]:.1f}")
-    print(f"{f'append → one of {WATCHERS}, at full pace, ms':44}{late[9]:>9.1f}{'':9}   95 %: {late[18]:.1f}")
+    print(f"{f'append → one of {WATCHERS}, at full rate, ms':44}{late[9]:>9.1f}{'':9}   95 %: {late[18]:.1f}")
     print(f"goal: {GOAL}")
 
 
