@@ -27,7 +27,7 @@ NO_NETWORK = "PLANLOOP_NO_NETWORK"
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Options of this suite."""
-    parser.addoption("--seed", type=int, default=7, help="what random faults follow from")
+    parser.addoption("--seed", type=int, default=7, help="seed of random errors")
     parser.addoption("--page", metavar="DIR", help="try this build of the page in the browser tests")
     plugin.add_options(parser)
     updates.add_options(parser)
@@ -57,7 +57,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture
 def seed(request: pytest.FixtureRequest) -> int:
-    """What a test of random faults draws them from."""
+    """Seed of tests with random errors."""
     return int(request.config.getoption("--seed"))
 
 

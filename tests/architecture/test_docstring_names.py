@@ -88,7 +88,7 @@ def _classes() -> frozenset[str]:
 
 @cache
 def _modules() -> dict[str, Path]:
-    """Modules and packages by dotted name, each with its file; folders of a package without one have the folder."""
+    """Modules and packages by dotted name, each with its file, or with its folder if it has no `__init__`."""
     found: dict[str, Path] = {}
     for file in source_files():
         parts = file.with_suffix("").parts[1:]

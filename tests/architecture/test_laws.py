@@ -40,7 +40,7 @@ MUST_BE_PURE = {
     "planloop.reconciler.engine": "change_tracker",
     "planloop.reconciler.store": "memory_view",
 }
-"""By package, the modules that law 8 is about. Others say of themselves that they are pure, and are held to it too."""
+"""Modules of law 8, by package. The test also covers modules whose docstring claims that they are pure."""
 IMPURE = {"anyio", "asyncio", "os", "pathlib", "random", "socket", "sqlite3", "subprocess", "threading", "time", "uuid"}
 
 

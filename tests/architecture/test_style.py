@@ -18,7 +18,7 @@ SOURCE = source_files()
 # One word per idea; these say that the idea is not clear yet (CONTRIBUTING.md, "Names").
 VAGUE = re.compile(r"(^|_)(manager|helper|helpers|util|utils|common|misc|handler|processor)(_|$)", re.IGNORECASE)
 
-# Absolute paths of one machine say where something was written, not what it is. Places every system has are fine.
+# Absolute paths of one machine reveal where a text was written. Paths that every system has are allowed.
 MACHINE_PATH = re.compile(r"(?<![\w.])/(?:home|root|work|Users)/[\w.-]+")
 
 

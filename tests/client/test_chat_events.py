@@ -1,4 +1,4 @@
-"""What records mean to somebody who talks with an agent."""
+"""Records as events of a chat with an agent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What moves in a folder is told, also where the kernel has nothing left to tell it with."""
+"""Changes in a folder are reported, also when the kernel has no inotify watches left."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`--model`: one redirect in the document, whom it reaches, and what rights go by then."""
+"""`--model`: one redirect in the document, the agents that it reaches, and their rights."""
 
 from __future__ import annotations
 

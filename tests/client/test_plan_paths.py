@@ -1,4 +1,4 @@
-"""What is said to go on with a plan does go on with it."""
+"""The printed command that resumes a plan resumes it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A file of output that is followed while its owner writes it, makes it shorter and begins it anew."""
+"""Follow an output file while its writer appends to it, truncates it and replaces it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""References, rings, resolution and inheritance over whole plans; single faults are golden cases."""
+"""References, cycles, resolution and inheritance in whole plans. Single errors are golden cases."""
 
 from __future__ import annotations
 

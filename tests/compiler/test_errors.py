@@ -17,7 +17,7 @@ from tests.compiler.compiling import GOLDEN, codes, told
 ROOT = Path(__file__).parents[2]
 PAGES = ROOT / "docs" / "reference" / "errors"
 BUILT = {
-    # Faults that no text file can show: too large, not text, without end.
+    # Errors that a text file cannot show: too large, not text, endless.
     "P0101": b"# " + b"x" * (1 << 20),
     "P0102": b"plan: caf\xe9\n",
     "P0103": b"# nothing but a comment\n",

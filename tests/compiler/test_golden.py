@@ -1,4 +1,4 @@
-"""Golden folders: plans that compile to a stored graph, and plans whose faults are marked on the guilty lines.
+"""Golden folders: plans that compile to a stored graph, and plans whose errors are marked in their lines.
 
 A new case is a new file. `make docs` rewrites the stored graphs.
 """

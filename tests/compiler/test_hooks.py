@@ -1,4 +1,4 @@
-"""Hooks in the plan language: what they are made from, whom they watch, in which order, and what is told of them."""
+"""Hooks in the plan language: prototypes, watched agents, order, and errors."""
 
 from __future__ import annotations
 

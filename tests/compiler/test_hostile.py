@@ -1,4 +1,4 @@
-"""Plans that are made to hurt: thousands of faults, endless chains, rings of everything. Each ends in a fault."""
+"""Hostile plans: thousands of errors, endless chains, cycles of every kind. Each gets an error."""
 
 from __future__ import annotations
 

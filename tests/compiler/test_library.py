@@ -87,7 +87,7 @@ def test_every_tool_is_in_one_set_or_another_and_the_smallest_is_what_everybody_
     assert sets["base"] < sets["tiny"] < sets["code"] < sets["work"]
     of_hooks = {tool.name for tool in HOOK_TOOLS}
     assert sets["work"] | sets["web"] | sets["containers"] == set(TOOLS) - of_hooks
-    assert _opened("lib:all") == set(TOOLS) - BY_NAME, "what is for hooks alone, and containers, nobody has unasked"
+    assert _opened("lib:all") == set(TOOLS) - BY_NAME, "tools for hooks and containers must be requested"
     changing = {"write", "edit", "shell", "task", "terminate", "plan_patch", "edit_plan", "dump", "restore"}
     assert not changing & (sets["tiny"] | sets["web"])
 

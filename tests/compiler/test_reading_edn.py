@@ -1,4 +1,4 @@
-"""Reading EDN: the same values as edn-format, exact places, faults told with a cure."""
+"""Reading EDN: the same values as edn-format, exact positions, errors with hints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading YAML: values by YAML 1.2, traps marked, places exact, faults told with a cure."""
+"""Reading YAML: values by YAML 1.2, marked traps, exact positions, errors with hints."""
 
 from __future__ import annotations
 

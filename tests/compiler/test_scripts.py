@@ -1,4 +1,4 @@
-"""Files of scripts: what is wrong in one is told at its line, before anything runs."""
+"""Script files: an error is reported with its line, before anything runs."""
 
 from __future__ import annotations
 

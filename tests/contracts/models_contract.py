@@ -36,7 +36,7 @@ class Stage(Protocol):
     def endings(self) -> list[str]: ...
 
     async def until_ended(self, count: int) -> None:
-        """Returns when so many requests have ended on the other side."""
+        """Return when the server has finished `count` requests."""
         ...
 
 

@@ -126,7 +126,7 @@ class ProcessesContract:
         await machine.owner().stop("a")
 
         assert await machine.owner().trace("a") is OperationTrace.ENDED
-        # TERM may come before the trap is set; and a shell that is just forking its command loses it.
+        # TERM may arrive while the trap is not set yet, and a shell that forks its command at that moment loses it.
         assert (await machine.owner().adopt("a")).code in (-15, -9)
 
     async def test_an_operation_never_begins_twice(self, machine: Machine, folder: Path) -> None:

@@ -42,7 +42,7 @@ def table() -> Moving:
 async def models(
     anyio_backend: str, table: Moving, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[ModelRouter]:
-    table.url = "http://127.0.0.1:9/v1"  # Nobody is there: being told so means that litellm is loaded.
+    table.url = "http://127.0.0.1:9/v1"  # Nothing listens there: the connection error shows that litellm is loaded.
     around = surroundings(tmp_path_factory.mktemp("litellm"))
     async with ModelRouter(table, around, SystemClock().now).opened() as routed:
         key = RequestKey("agent/a", "u1", 1, 1, 1)

@@ -31,7 +31,7 @@ PLAN: Final = re.compile(r"(?m)\A(?:#.*\n)*plan: (\S+)")
 
 @frozen
 class Block:
-    """A code block. `why` is the reason why it is not run, empty if it is; `file` is what it is saved as."""
+    """A code block. `why` is the reason why it is not run, else empty; `file` is the file that it is saved to."""
 
     language: str
     text: str

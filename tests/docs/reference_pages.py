@@ -99,7 +99,7 @@ SECTIONS: Final[Mapping[str, tuple[str, str, tuple[str, ...]]]] = {
         tuple(name for name in TABLE_BY_NAME if name.startswith("world")),
     ),
 }  # fmt: skip
-"""Page, its title, what it is about, and the tables on it."""
+"""Page, its title, its subject, and its tables."""
 
 PAGE_OF: Final = {table: page for page, (_, _, tables) in SECTIONS.items() for table in tables}
 

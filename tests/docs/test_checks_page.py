@@ -1,4 +1,4 @@
-"""The page on `http` and `ws` checks is true: its plan finds what it says, and every matcher stands there."""
+"""The page on `http` and `ws` checks is correct: its plan passes, and it lists every matcher."""
 
 from __future__ import annotations
 

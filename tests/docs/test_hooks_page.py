@@ -1,4 +1,4 @@
-"""The page on hooks is true: its example runs and prints what it shows, and every word of the language stands there."""
+"""The page on hooks is correct: its example prints the shown output, and it lists every word of the language."""
 
 from __future__ import annotations
 
@@ -79,5 +79,5 @@ def test_every_member_of_a_question_and_of_an_answer_stands_on_the_page() -> Non
     asked = facts.question_json(everything, "id", {"notes": ["n"]}, {})
     text = PAGE.read_text()
 
-    # What a function says is `comment`, and `state` is what it is asked with.
+    # The answer of a function is `comment`, and `state` is part of its request.
     assert [name for name in (*asked, *programs.VERDICT_MEMBERS - {"say"}) if f"`{name}" not in text] == []

@@ -26,12 +26,12 @@ SHOWN = re.findall(r"(?m)^## (\S+)$", PAGE.read_text())
 
 
 def section(text: str, suite: str) -> str:
-    """What the page says of `suite`."""
+    """Return the section of `suite`."""
     return next(part for part in text.split("\n## ") if part.startswith(f"{suite}\n"))
 
 
 def blocks(text: str, suite: str) -> list[str]:
-    """What the page says of each case of `suite`."""
+    """Return the block of each case of `suite`."""
     return section(text, suite).partition("```text\n")[2].partition("\n```")[0].split("\n\n")
 
 

@@ -105,7 +105,7 @@ def test_a_broken_link_and_a_broken_anchor_fail_the_build(tmp_path: Path) -> Non
 
 
 def test_relative_links_of_markdown_files_lead_to_files() -> None:
-    """Also those that the site does not hold: the README, CONTRIBUTING, and texts beside plans and reports."""
+    """Covers files outside of the site too: the README, CONTRIBUTING, and the texts of plans and reports."""
     files = [
         *ROOT.glob("*.md"),
         *(ROOT / ".github").rglob("*.md"),

@@ -21,7 +21,7 @@ def test_every_page_has_the_help_of_its_verb() -> None:
 
 
 def _help_of(verb: str) -> str:
-    width = 78  # Of a command whose output is no terminal.
+    width = 78  # The width of a command whose output is a pipe.
     said = CliRunner().invoke(cli, [verb, "--help"], prog_name="plan", terminal_width=width).output
     return settled("\n".join(line.rstrip() for line in said.rstrip().splitlines()))
 

@@ -45,7 +45,7 @@ def test_every_shipped_name_is_on_the_page(is_updating: bool) -> None:
 
 
 def _rows() -> list[tuple[str, Any]]:
-    """The verbs and expectations of the tables, with what stands beside them."""
+    """Return the verbs and expectations of the tables, with their descriptions."""
     cells = re.findall(r"^\| (`[^|]*`) \|", TEXT, re.MULTILINE)
     shown = [step for cell in cells for step in re.findall(r"`([\w-]+: .+?)`(?= ·| *$)", cell)]
     steps = [(step, _yaml(step)) for step in shown]

@@ -71,7 +71,7 @@ class Forked(subprocess.Popen[Any]):
         return self.returncode
 
     def _hear(self, timeout_s: float | None) -> bool:
-        """Wait for the end of the process, without a limit if `timeout_s` is None. Return whether it has ended.
+        """Wait for the process to exit, unlimited if `timeout_s` is omitted. Return whether it has exited.
 
         Several threads may wait. Each polls a descriptor of its own: the number of one that another thread has closed
         may belong to the next command by now.

@@ -1,4 +1,4 @@
-"""Each test has a folder of its own; one with containers, a yard on this machine's engine."""
+"""Each test has its own folder. Tests with containers also have a namespace on this machine's engine."""
 
 from __future__ import annotations
 

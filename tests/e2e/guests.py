@@ -79,7 +79,7 @@ class Caller:
 
 
 def steps(folder: Folder, type_: str) -> list[Any]:
-    """The data of every step of that type, in the log's order: one record may tell of several."""
+    """Return the data of every step of that type in the order of the log. A record can have several steps."""
     said = (one for record in folder.records() for one in (record, *record.get("also", ())))
     return [one["data"] for one in said if one["type"] == type_]
 
@@ -151,7 +151,7 @@ def over_http(folder: Folder, *words: str) -> Iterator[Door]:
 
 
 class Raw:
-    """A script that speaks JSON-RPC by hand with `plan mcp`, line by line, as an inspector does."""
+    """A script that exchanges JSON-RPC lines with `plan mcp`, as an inspector does."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
@@ -162,7 +162,7 @@ class Raw:
         self._write({"jsonrpc": "2.0", "method": method, "params": params})
 
     def ask(self, method: str, **params: Any) -> Any:
-        """The result of a request; what comes before it is `unasked`."""
+        """Return the result of a request. Earlier messages go to `unasked`."""
         return self.answer(self.begin(method, **params))
 
     def begin(self, method: str, **params: Any) -> int:

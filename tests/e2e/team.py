@@ -1,4 +1,4 @@
-"""What the models of the `team` example say: a top agent that decomposes, and two workers of whom one has to mend.
+"""Model replies of the `team` example: a root agent that decomposes, and two workers, one of which fixes its work.
 
 Steps for the scripted server, each taken once but for the waiting. The parts are those of the `webchat` example.
 """
@@ -49,7 +49,7 @@ def _integrated() -> Step:
 
 
 def _page() -> list[Step]:
-    """The page, at first without its label: the check fails, the worker is told and mends it."""
+    """The page, at first without its label: the check fails, and the worker fixes it."""
     wrong = (PARTS / "index.html").read_text().replace("textContent", "innerHTML")
     mine = {"system": PAGE_GOAL}
     # Several calls in one reply.

@@ -1,4 +1,4 @@
-"""Every bad input gets a clear error with a cure and the promised exit code, and changes nothing."""
+"""Every bad input gets a clear error with a hint and the documented exit code, and changes nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is nobody's work ends as an error and never as a failure; the run says that it is incomplete, and what next."""
+"""Failures outside of the measured agent are errors, not failed cases. The run reports that it is incomplete."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_an_engine_that_stops_under_a_run_is_an_error_and_the_run_goes_on_when_i
 
     is_incomplete(run, out.read_text())
     engine.start()
-    (run / "plan.json").rename(run / "kept")  # The second try is one of the oracle that waits for nobody.
+    (run / "plan.json").rename(run / "kept")  # The second attempt uses the oracle that does not wait.
     plan = json.loads((run / "kept").read_text())
     plan["entries"]["made--oracle-slow--1"]["agent"] = {"script": [{"call": {"shell": {"command": "echo x > a.txt"}}}]}
     (run / "plan.json").write_text(json.dumps(plan))
@@ -212,7 +212,7 @@ def running(api: docker.APIClient, which: dict[str, str]) -> str:
 
 
 def gone(api: docker.APIClient, which: dict[str, str], how: str) -> None:
-    """Kills or removes the first container that runs, as somebody else would."""
+    """Kill or remove the first running container from outside."""
     ref = running(api, which)
     if how == "kill":
         api.kill(ref)
@@ -222,7 +222,7 @@ def gone(api: docker.APIClient, which: dict[str, str], how: str) -> None:
 
 @contextmanager
 def begun(folder: Folder, model: str) -> Iterator[tuple[subprocess.Popen[str], Path]]:
-    """The run while it goes, and where it says so."""
+    """Yield the running benchmark and its output file."""
     out = folder.path / "out"
     with out.open("wb") as file:
         process = command.start(*run_of(model), cwd=folder.path, stdout=file, stderr=file)

@@ -66,7 +66,7 @@ ENTRIES = benches.CASES * 3 * 2
 
 
 def kill_after(folder: Folder, run: Path, seconds: float) -> None:
-    """Begins the run, or goes on with it, and kills whoever does so after that time."""
+    """Start or resume the run, and kill its process after that time."""
     words = ("resume", str(run)) if (run / files.PLAN_JSON).exists() else ("run", "suite.yaml", *MODELS, *WILD)
     with (folder.path / "out").open("a") as out:
         process = command.start("bench", *words, cwd=folder.path, stdout=out, stderr=out)

@@ -1,4 +1,4 @@
-"""What cannot be run is told before anything of it is there, and leaves no run behind."""
+"""Invalid runs are rejected before anything is created, and leave no run."""
 
 from __future__ import annotations
 
@@ -232,7 +232,7 @@ ONE = "{prompts: [x], checks: {c: {require-file: a}}}"
 
 
 def refused(folder: Folder) -> tuple[list[str], str]:
-    """The first line of each fault for which `suite.yaml` is refused, and all that is said of them."""
+    """Return the first line of each error of `suite.yaml`, and the whole output."""
     said = folder.run("bench", "run", "suite.yaml", "--model", "nop", "--name", "r")
 
     assert said.code == 3, said.text

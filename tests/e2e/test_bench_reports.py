@@ -1,4 +1,4 @@
-"""`plan bench report`, as a person uses it: runs listed, compared, told of when they are broken."""
+"""`plan bench report`: runs are listed and compared, and broken ones are reported."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ ASKED = ("bench", "run", "notes.yaml", "--model", "script:hasty.yaml", "--determ
 
 
 class _Form(BaseHTTPRequestHandler):
-    """A field with a label, and one that only its looks tell of."""
+    """A field with a label, and one that only its position labels."""
 
     def do_GET(self) -> None:
         self.send_response(200)

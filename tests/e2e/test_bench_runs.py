@@ -1,4 +1,4 @@
-"""Runs of a suite as people have them: the same again, gone on with, cut off by a limit or by a world that fails."""
+"""Runs of a suite: repeated, resumed, stopped by a limit, or broken by a failing environment."""
 
 from __future__ import annotations
 

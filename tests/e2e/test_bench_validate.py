@@ -1,4 +1,4 @@
-"""`plan bench validate`, as a person uses it: what is wrong with a suite is told with its place."""
+"""`plan bench validate`: errors in a suite are reported with their location."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`plan chat` and `plan send --ask`: questions get answers, whoever runs the plan."""
+"""`plan chat` and `plan send --ask`: questions get answers, with any kind of owner."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ def begun(folder: Folder, *, fresh: bool, **options: Any) -> subprocess.Popen[st
     assert process.stdout is not None
     while not re.search("running +task/wait", line := process.stdout.readline()):
         assert line, process.communicate()
-    while not folder.processes():  # The line comes before the command of the task has begun.
+    while not folder.processes():  # The line is printed before the command of the task starts.
         time.sleep(0.01)
     return process
 

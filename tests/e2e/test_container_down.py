@@ -1,4 +1,4 @@
-"""What is left of a plan's containers when its owner leaves, is told to, or is gone: on a real engine."""
+"""Containers of a plan whose owner detaches, is stopped or is killed: on a real engine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What saving the plan file does to containers that run, on a real engine: just what `plan diff` says it would."""
+"""Saving the plan file changes running containers as `plan diff` predicts, on a real engine."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _runs(seen: Mapping[str, Resource], incarnation: int, **bounds: object) -> b
 
 
 def _diff(folder: Folder, **changed: object) -> str:
-    """What `plan diff` says of the edit, made in a copy of the file."""
+    """Return the output of `plan diff` for the edit, made in a copy of the file."""
     folder.write("copy.yaml", PLAN.format(**{**FIRST, **changed}))
     said = folder.run("diff", "copy.yaml").out
     (folder.path / "copy.yaml").unlink()

@@ -34,7 +34,7 @@ def test_what_is_paused_deaf_or_busy_is_taken_down(yard: Yard, folder: Folder, w
         yard.until_owned(owner)
         yard.until_settled()
     yard.said_inside("busy", "sh", "-c", "trap '' TERM; sleep 300 >/dev/null 2>&1 & sleep 301 >/dev/null 2>&1 &")
-    yard.api.pause(yard.ref("frozen"))  # Nobody is there who would have it go on.
+    yard.api.pause(yard.ref("frozen"))  # No client would unpause it.
     folder.write("p.yaml", OVER)
 
     assert folder.run(*words).code == 0

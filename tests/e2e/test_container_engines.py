@@ -1,4 +1,4 @@
-"""An engine that goes down and comes back, and one whose disk is full: it is told, and all is well again after."""
+"""An engine that restarts, and one whose disk is full: the plan reports it and recovers."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ containers:
 
 @dataclass
 class Ground:
-    """A yard on an engine of its own with a small disk."""
+    """A namespace on a separate engine with a small disk."""
 
     yard: Yard
     engine: OwnEngine
@@ -92,7 +92,7 @@ def test_a_full_disk_is_told_and_waited_for(ground: Ground, folder: Folder) -> N
     with folder.started("--yes", "p.yaml") as owner:
         owner.until(BEGUN)
         seen = yard.until(lambda seen: ready(seen["container/db"])[0] == "DiskFull")
-        assert ready(seen["container/db"])[2], "there is a cure"
+        assert ready(seen["container/db"])[2], "there is a hint"
 
         filler.unlink()
         yard.until_settled()

@@ -43,7 +43,7 @@ def own(yard: Yard, name: str) -> Any:
 
 @contextmanager
 def stranger(yard: Yard, name: str, image: str, labels: Mapping[str, str]) -> Iterator[str]:
-    """A container that is none of ours, running; it and its image are gone at the end."""
+    """Run a foreign container; remove it and its image at the end."""
     made = yard.api.create_container(
         image, name=name, labels=dict(labels), environment={"NAME": "copy"}, network_disabled=True
     )["Id"]

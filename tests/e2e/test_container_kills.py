@@ -52,7 +52,7 @@ LOWERING = ("/stop", "DELETE .*/containers/", "DELETE .*/networks/")
 
 @pytest.fixture
 def gate(yard: Yard, monkeypatch: pytest.MonkeyPatch) -> Iterator[Toll]:
-    """Whoever asks the engine passes here."""
+    """Every request to the engine passes here."""
     with (
         tempfile.TemporaryDirectory(prefix="pl-toll-") as name,
         toll(Path(name), yard.address.removeprefix("unix://")) as own,
@@ -83,13 +83,13 @@ def due(gate: Toll, calls: tuple[str, ...]) -> list[str]:
 
 
 def not_met(gate: Toll, *calls: str) -> list[str]:
-    """Kinds of calls at which nobody has died before one, or nobody after one."""
+    """Return the kinds of calls that had no kill before, or no kill after them."""
     met = [{point for point, change in gate.paid if re.search(call, change)} for call in calls]
     return [call for call, points in zip(calls, met, strict=True) if points != {"before", "after"}]
 
 
 def settles(yard: Yard, folder: Folder, gate: Toll, point: Point) -> bool:
-    """Whether an owner lives until all is well, because there is no call left to die at."""
+    """Return whether the owner reaches the desired state, because no call is left to be killed at."""
     with folder.killed(*APPLY[1:]) as owner:
         gate.point, gate.victim = point, owner.process
         try:

@@ -1,7 +1,7 @@
-"""Random faults in one run on a real engine of the test's own; after each of them every container recovers.
+"""Random failures in one run on a separate real engine; every container recovers from each of them.
 
-`pytest --seed N` repeats a run; a failure names its seed and the faults before it. The set change tries fewer
-faults, drawn from the rotation too.
+`pytest --seed N` repeats a run; a failure names its seed and the preceding events. The set change tries fewer
+of them, drawn from the rotation too.
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ ACTS: Final[dict[Callable[[Run], None], int]] = {
 """What may happen, and how often beside the others."""
 
 ENDS: Final = frozenset((stop, kill, remove, remove_all, kill_owner, restart_engine))
-"""Faults that may be counted as an end of a run."""
+"""Events that may count as an end of a run."""
 
 
 @pytest.fixture
@@ -203,5 +203,5 @@ def test_every_container_recovers_after_each_random_fault(run: Run, seed: int) -
         assert run.yard.folder.run("down").code == 0
         assert run.yard.left() == []
     except BaseException as error:
-        error.add_note(f"--seed {seed}, rotation {sets.rotation()}, after {len(run.done)} faults: {' '.join(run.done)}")
+        error.add_note(f"--seed {seed}, rotation {sets.rotation()}, after {len(run.done)} events: {' '.join(run.done)}")
         raise

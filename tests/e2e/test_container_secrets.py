@@ -1,6 +1,6 @@
-"""A secret's value is in no file of the plan and in nothing that a command says, whoever prints it inside.
+"""A secret's value is in no file of the plan and in no output, even if a command in a container prints it.
 
-Law: one container knows the secret from each place that a plan can name, and says it in every way that it has.
+Law: one container gets the secret from each source that a plan can name, and prints it in every possible way.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ def test_law_a_secret_is_in_no_file_of_the_plan_and_in_nothing_that_is_said(yard
         owner.process.kill()
         owner.process.wait()
         unowned = folder.run("logs", "container/sut")
-        assert unowned.out == "".join(heard), "nobody runs the plan: the engine was asked"
+        assert unowned.out == "".join(heard), "without an owner the engine is asked"
     assert are_in_files(folder) == {}
 
     with folder.started("--yes", "p.plan.yaml") as owner:

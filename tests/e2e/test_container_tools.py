@@ -253,7 +253,7 @@ def test_rights_bound_what_is_run_inside_and_how_many_containers_there_are(folde
 
 
 def test_a_command_inside_outlives_its_owner_and_the_next_one_reads_how_it_ended(folder: Folder) -> None:
-    """It waits at a pipe until it is told to go on."""
+    """It waits at a pipe until the test writes to it."""
     (folder.path / "src").mkdir()
     begun, on = folder.path / "src/begun", folder.path / "src/on"
     os.mkfifo(begun)
@@ -320,7 +320,7 @@ tasks:
         assert "the conversation ends with it" in over
         golden_text.said_in(over, "container/sut")
         while "container failed" not in folder.run("logs", "agent/debug").text:
-            pass  # Its agent is told a moment later; the test's timeout is the bound.
+            pass  # The message reaches its agent a moment later; the test's timeout is the limit.
     finally:
         assert folder.run("down").code == 0
     assert left(folder, "team") == []

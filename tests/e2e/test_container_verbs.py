@@ -1,4 +1,4 @@
-"""Containers on the command line, for whoever comes from docker and kubectl: a real engine, terminals and pipes."""
+"""Containers on the command line, as users of docker and kubectl expect: a real engine, terminals and pipes."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_who_follows_is_told_why_there_is_no_more(yard: Yard, folder: Folder) ->
 
 
 def follow_to_the_end(yard: Yard, folder: Folder) -> str:
-    """What is printed of the last line on by whoever follows `once`, which ends meanwhile."""
+    """Return what a follower of `once` prints from the last line on, while `once` exits."""
     with started(folder, "logs", "container/once", "-f", "--tail", "1") as following:
         assert following.stdout is not None
         first = following.stdout.readline()
@@ -172,7 +172,7 @@ def test_what_a_command_started_goes_with_whoever_asked_for_it(
             for number in numbers:  # The second comes while the command is being ended.
                 client.send_signal(number)
             client.wait()
-            # Whoever ends it inside has this pipe open no longer than that takes.
+            # The process that ends it inside keeps this pipe open only for that.
             assert client.stdout.read() == ""
         while re.search(r"sleep 27[12]", yard.said_inside("db", "ps")):
             pass  # The test's own timeout is the bound.

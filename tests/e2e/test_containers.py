@@ -154,7 +154,7 @@ def test_image_limits_and_ports_of_the_seeds_change_in_the_live_file(yard: Yard,
 
         _saved(file, ':image "redis:7"', ':image "redis:7" :limits {:memory "32MB"}')
         yard.until(lambda seen: _seen(seen, "memory_bytes") == 32_000_000)
-        assert yard.ref("redis") == redis, "it goes on with other limits"
+        assert yard.ref("redis") == redis, "it keeps running with other limits"
         assert yard.inspect("redis")["HostConfig"]["Memory"] == 32_000_000
 
         _saved(file, ":host 6379", ":host 6399")

@@ -45,7 +45,7 @@ def test_a_full_disk_is_said_in_a_sentence_and_the_log_stays_sound(folder: Folde
 
 def test_a_state_folder_that_cannot_be_written_is_said_with_its_cure(folder: Folder) -> None:
     folder.write("p.plan.yaml", SMALL)
-    # A file where the folder should be cannot be written by anybody, root included.
+    # Nothing can be written into a file in place of the folder, not even as root.
     (folder.path / ".plan").write_text("")
 
     said = folder.run("apply", "p.plan.yaml")

@@ -41,7 +41,7 @@ def prepare(folder: Folder) -> None:
 
 
 def running(folder: Folder, owner: Owner) -> None:
-    """Returns when both tasks work, and the children of `wait` are there: it says so through a pipe."""
+    """Return when both tasks run and `wait` has its children, which it reports through a pipe."""
     assert (folder.path / "ready").read_text() == "up\n"
     while {"task/paint", "task/wait"} - set(re.findall(r"running +(task/\w+)", owner.text)):
         owner.until("running")

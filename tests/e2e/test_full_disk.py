@@ -1,4 +1,4 @@
-"""The disk fills up in the middle of a running plan: said in a sentence with a cure, and with space it goes on."""
+"""The disk fills up during a plan: one error line with a hint, and the plan continues once there is space."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The API of a running plan, asked whatever its own description allows and much that it does not.
 
-No answer is a fault of ours (5xx), none is other than the description says, what fits is not turned away, what does not
-is, and nothing answers without a token. The examples are the same on every run; in the set change every eighth
+No response is an internal error (5xx), all match the description, valid requests are accepted, invalid ones are
+rejected, and every request needs a token. The examples are the same on every run; in the set change every eighth
 operation is asked, with fewer examples.
 """
 
@@ -53,7 +53,7 @@ checks.positive_data_acceptance.enabled = false
 """What fits the description may still be no plan, no dump, nothing that is there, or an address of no task."""
 EVERY = 8
 NEVER = ("stop", "tail")
-"""What ends the plan, and what is no request with an answer."""
+"""Operations that end the plan, and those without a single response."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class Site:
             return json.load(answer)
 
     def people(self) -> set[str]:
-        """Who changed anything: it still answers, and nobody signs for others."""
+        """Return the authors of all changes: the server still answers, and no client signs for another one."""
         plan, actors, after = self.get("/v1/session")["plan"], set[str](), 0
         while after is not None:
             page = self.get(f"/v1/plans/{plan}/log?after={after}")

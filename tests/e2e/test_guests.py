@@ -144,13 +144,13 @@ async def test_resources_are_told_of_as_the_log_moves(folder: Folder) -> None:
             assert said.code == 0, said.text
             await caller.until(lambda one: getattr(one, "method", "") == "notifications/resources/updated")
             while json.loads(await caller.read(task))["goal"] != "write it in Latin":
-                pass  # The first update told of the taking, and a reader may be just behind the log.
+                pass  # The first update announced the lease, and a reader may be behind the log.
             await caller.until(lambda one: "there is news for task/guide" in news_in(one))
             assert "write" in {tool.name for tool in (await caller.client.list_tools()).tools}
             assert folder.run("patch", ".", 'agents.helper.tools=["read"]').code == 0
             await caller.until(lambda one: getattr(one, "method", "") == "notifications/tools/list_changed")
             while "write" in {tool.name for tool in (await caller.client.list_tools()).tools}:
-                pass  # The first notice may have told of the taking.
+                pass  # The first notice may be about the lease.
             golden_text.said_in((await caller.call("list")).text)
 
 
@@ -218,7 +218,7 @@ def test_a_script_by_hand_goes_the_whole_way(folder: Folder) -> None:
         child = {"op": "add", "path": "tasks", "value": {"proof": {"goal": "read it again", "run": WAITS}}}
         assert "task/guide/proof" in raw.call("plan_diff", ops=[child])["content"][0]["text"]
         raw.call("write", path="guide.md", content="planloop, in short\n")
-        assert not raw.call("plan_patch", ops=[child], reason="somebody should look")["isError"]
+        assert not raw.call("plan_patch", ops=[child], reason="needs a review")["isError"]
         above = raw.call("plan_patch", ops=[{"op": "replace", "path": "/goal", "value": "mine"}])
         assert above["isError"] and "Refused" in above["content"][0]["text"]
         pushed = raw.call("shell", command="git push")

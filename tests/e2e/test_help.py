@@ -1,4 +1,4 @@
-"""What `plan apply` says of work that needs somebody: why it stands, and a command that then gets it further."""
+"""`plan apply` reports why work is blocked, and a command that unblocks it."""
 
 from __future__ import annotations
 

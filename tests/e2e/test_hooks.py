@@ -117,7 +117,7 @@ def test_a_hook_that_crashes_denies_what_it_guards_and_is_only_noted_elsewhere(f
     assert not (folder.path / "a").exists()
     assert "hook it" in denied and "exit 2" in denied
     assert "looked at list" in commented
-    assert "none.py" not in commented, "a hook that only comments stops nobody by being broken"
+    assert "none.py" not in commented, "a broken hook that only comments blocks no call"
     faults = [one["fault"] for one in verdicts(folder, "other")]
     assert faults and all("none.py" in fault for fault in faults)
 

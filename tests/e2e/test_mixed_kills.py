@@ -46,7 +46,7 @@ def _marked(effect: str) -> team.Step:
 
 
 def plan_text(server: StartedServer, effects: Path) -> str:
-    """Every command appends its name to the file `effects`; none may stand there twice or be missing."""
+    """Every command appends its name to the file `effects`; each must be there exactly once."""
     rows = [
         *(f"c{n}: {{run: 'sleep 0.{n % 4 + 2}; echo c{n} >> $EFFECTS'{_after(n)}}}" for n in COMMANDS),
         # Each reads a number and writes the next one: a lock that two hold at once loses one.

@@ -27,7 +27,7 @@ PROTOCOL = f"The protocol: {team.PROTOCOL}."
 
 
 def steps() -> list[team.Step]:
-    """By what has been said so far alone, so each as often as it fits: whoever is killed asks again."""
+    """Replies depend only on the conversation so far, because a killed agent asks again."""
     top = [
         _said(team.SPLIT, team.call("task", tasks=team.children())),
         _said(f"I pass it on: {team.PROTOCOL}", team.call("send", to="frontend", text=team.PASSED_ON), any=PROTOCOL),
@@ -88,7 +88,7 @@ def lines(folder: Folder) -> int:
 
 
 def lives(folder: Folder, owner: Owner, records: int, more_s: float) -> bool:
-    """Whether the owner is still there after so many new records and seconds."""
+    """Return whether the owner still runs after that number of new records and seconds."""
     goal = lines(folder) + records
     while lines(folder) < goal:
         if ended(owner, 0.01):
@@ -125,7 +125,7 @@ def test_law_5_a_thinking_tree_killed_at_random_moments_loses_and_repeats_nothin
     assert folder.states() == DONE
     assert sorted((folder.path / "effects").read_text().splitlines()) == [TEST, RUN]
     echoed = (folder.path / "notes").read_text().count("echo echo-1\n")
-    # Nobody can know of one that was under way as the owner died: it may have come to the server, and is not repeated.
+    # The outcome of a call in progress when the owner died is unknown. It is not repeated.
     assert echoed == 1 or (echoed == 0 and "Unknown (" in str(asked))
     assert folder.processes() == []
     notes = folder.json("get", "task/frontend")["spec"]["notes"]

@@ -138,7 +138,7 @@ def entries(folder: Folder) -> list[dict[str, Any]]:
 
 
 def assert_verdicts(folder: Folder) -> None:
-    """The hook was asked before the answers, and each time it came to a verdict or a fault."""
+    """Assert that the hook was asked before each answer, with a verdict or an error each time."""
     asked = [one for each in entries(folder) if each["type"] == "hook.fired" for one in each["data"]["fired"]]
     assert {one["hook"] for one in asked} >= {"hook/greets/judge"}
     assert all(one["point"] == "before-reply" and one.keys() & {"verdict", "fault"} for one in asked), asked

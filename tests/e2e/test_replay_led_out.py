@@ -1,4 +1,4 @@
-"""`plan replay --tree` of tasks whose folders led out of where an agent works: as it was found then, not as it is."""
+"""`plan replay --tree` of tasks whose folders left the agent's workspace: as recorded, not as the links are now."""
 
 from __future__ import annotations
 

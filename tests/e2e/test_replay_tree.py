@@ -1,4 +1,4 @@
-"""`plan replay --tree`: real runs decide the same again, and what would not be the same is told."""
+"""`plan replay --tree`: real runs make the same decisions again, and differences are reported."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_a_run_of_every_play_is_the_same_again(folder: Folder, name: str) -> Non
 
 @pytest.mark.process
 def test_a_run_in_which_a_request_waited_for_its_slot_is_the_same_again(folder: Folder) -> None:
-    # A reply that nothing follows in its record, because somebody else is at work, is compared as it stands.
+    # A reply whose record has no next step, because another agent was working, is compared as it is.
     child = {"id": "aide", "goal": "help", "agent": {"script": [{"sleep": 6}, {"done": "helped"}]}}
     steps = [
         {"when": {"after": "task"}, "times": 2, "delay": 1, "reply": {"text": "I wait"}},
@@ -225,7 +225,7 @@ def test_a_missing_recording_stops_before_anything(folder: Folder) -> None:
 
 
 def _files(folder: Folder) -> dict[Path, int]:
-    """When each file was written, but for those that every reader of an SQLite log leaves beside it."""
+    """Return when each file was written, except files that every reader of an SQLite log creates."""
     found = [path for path in folder.path.rglob("*") if path.is_file() and not path.name.endswith(("-wal", "-shm"))]
     return {path: path.stat().st_mtime_ns for path in found}
 
@@ -251,7 +251,7 @@ def rewrite(folder: Folder, fits: Any, change: Any) -> None:
 
 
 def rewrite_all(folder: Folder, change: Any) -> None:
-    """Writes the records of the log as `change` has them, numbered anew, with checksums to match."""
+    """Write the records that `change` returns, renumbered, with matching checksums."""
     from planloop.reconciler.store import log_reader
     from tests.product import encode_text
 

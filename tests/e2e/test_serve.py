@@ -35,7 +35,7 @@ def applied(folder: Folder, text: str) -> Iterator[Owner]:
 
 def patched(gateway: Served, notes: str) -> dict[str, object]:
     op = {"op": "add", "path": "/tasks/long/notes", "value": notes}
-    answer = gateway.ask("POST", gateway.path("patch"), body=encode({"ops": [op], "reason": "by hand"}))
+    answer = gateway.ask("POST", gateway.path("patch"), body=encode({"ops": [op], "reason": "a test"}))
     assert answer.status == 200, answer
     found: dict[str, object] = answer.json
     return found

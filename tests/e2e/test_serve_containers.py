@@ -1,4 +1,4 @@
-"""What a container writes and whom one talks with in it, over the API: also when nobody runs the plan."""
+"""Output of containers and commands in them over the API, also without an owner."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def _heard(gateway: Served, path: str) -> AsyncIterator[Any]:
 
 
 def test_output_is_followed_past_the_end_of_whoever_ran_the_plan(yard: Yard) -> None:
-    """The owner is killed while somebody listens: they are told to come again, and then have it from the engine."""
+    """The owner is killed while a client listens. The client must reconnect, and then reads from the engine."""
     folder = yard.folder
     folder.write("p.plan.yaml", PLAN)
     assert folder.run("apply", "--yes", "--detach", "p.plan.yaml").code == 0

@@ -62,7 +62,7 @@ def test_agents_on_models_decompose_talk_sleep_and_mend_until_the_checks_hold(fo
     assert {"message", "child done"} <= woken
     (mended,) = [rev for rev, reasons in turns_of(records, "agent/frontend") if "verdict" in reasons]
     failed = [each for each in of(records, "check.ran", "task/frontend") if each["data"]["result"] == "fail"]
-    assert failed and failed[-1]["rev"] < mended, "the worker was told of the check that failed"
+    assert failed and failed[-1]["rev"] < mended, "the worker got the failed check"
 
 
 def assert_tiers(asked: list[dict[str, Any]]) -> None:

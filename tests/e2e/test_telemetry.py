@@ -1,4 +1,4 @@
-"""What monitoring is told of a real plan: spans and figures to a real collector, /metrics to Prometheus' own reader."""
+"""Telemetry of a real plan: spans and metrics in a real collector, /metrics in Prometheus' own parser."""
 
 from __future__ import annotations
 

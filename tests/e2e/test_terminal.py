@@ -58,7 +58,7 @@ class Terminal:
     def read(self) -> bool:
         try:
             content = os.read(self.descriptor, 65536)
-        except OSError:  # Linux says so when the last process has closed its end.
+        except OSError:  # Linux raises it when the last process has closed its end.
             return False
         self.raw += content
         self.shown += ESCAPES.sub("", content.decode(errors="replace"))

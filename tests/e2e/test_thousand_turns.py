@@ -46,7 +46,7 @@ def test_a_thousand_turns_on_the_same_twenty_files_lose_no_line_however_often_th
     assert kills == KILLS, "the work was over before the last kill"
     assert set(folder.states().values()) == {"done"}
     assert folder.json("get", "locks") == []
-    assert folder.json("get", "approvals") == [], "conflicts that stand no more ask nobody"
+    assert folder.json("get", "approvals") == [], "resolved conflicts need no approval"
     story = story_of(folder)
     CROWD.check_no_update_is_lost(story, contents(folder.path))
     assert story.turns >= TURNS, story.turns

@@ -65,7 +65,7 @@ def test_agents_use_four_servers_from_the_registries_and_nothing_is_left(folder:
     logs = folder.run("logs", "mcp/files").out
     assert "server.ready" in logs
     assert "Secure MCP Filesystem Server" in logs
-    assert "recent" not in folder.run("describe", "mcp/git").out, "nobody used it, so it was never started"
+    assert "recent" not in folder.run("describe", "mcp/git").out, "no agent used it, so it was never started"
 
 
 def test_a_missing_program_is_named_with_its_cure_in_get_describe_and_doctor(folder: Folder) -> None:
@@ -107,7 +107,7 @@ def test_no_server_outlives_an_owner_that_was_killed(folder: Folder) -> None:
 
 
 def watch(pids: list[int], watching: ExitStack) -> list[int]:
-    """Descriptors that tell of the end of those that are there still, closed with `watching`."""
+    """Return descriptors that become readable when the remaining processes end. `watching` closes them."""
     found = []
     for pid in pids:
         with suppress(ProcessLookupError):

@@ -17,7 +17,7 @@ from subprocess import Popen
 from typing import Final, Literal
 
 Point = Literal["before", "after"]
-"""Before the engine hears of the call, or when it is done and nobody was told."""
+"""Before the engine gets the call, or after it has finished and before its caller gets the response."""
 
 CHANGE: Final = re.compile(rb"(?:POST|PUT|DELETE) /v[0-9.]+/[^ ]+")
 ID: Final = re.compile(r"/[0-9a-f]{64}")
@@ -31,7 +31,7 @@ class Toll:
 
     Only calls that one of `kinds` matches count.
 
-    What is made anew after a death has another id: calls are told apart by what they do and not by that.
+    A recreated object has another id, so calls are identified by their operation and not by the id.
     """
 
     engine: str

@@ -68,7 +68,7 @@ class Yard:
         return {"label": f"planloop.plan={plan_label(self.place)}"}
 
     def containers(self) -> dict[str, Any]:
-        """What the engine has of the plan, by address. Two of one address are a fault."""
+        """Return the plan's containers on the engine, by address. Two with one address are an error."""
         found: dict[str, Any] = {}
         for one in self.api.containers(all=True, filters=self.selected):
             address = one["Labels"]["planloop.address"]
@@ -98,7 +98,7 @@ class Yard:
         return sorted(self.containers()) + self.networks() + processes
 
     def stand_by(self, name: str, **more: Any) -> str:
-        """A container that is none of ours. It must be as it was when the test ends; so must its network."""
+        """Start a foreign container. The test must leave it and its network unchanged."""
         with suppress(NotFound):  # Of a run that was cut off.
             self.api.remove_container(name, force=True)
         host = self.api.create_host_config(network_mode=more.pop("network", "none"), port_bindings=more.pop("at", None))
@@ -108,7 +108,7 @@ class Yard:
         return str(made["Id"])
 
     def untouched(self) -> None:
-        """Raises when somebody has touched what is not ours."""
+        """Raise AssertionError if a foreign object was changed."""
         for ref in self.strangers:
             found = self.api.inspect_container(ref)
             assert found["State"]["Status"] == "running", "a stranger was stopped"
@@ -120,7 +120,7 @@ class Yard:
     def until_owned(self, owner: Owner) -> None:
         """Returns when `owner` answers and knows of its containers. Raises AssertionError when it ends before."""
         while not self._is_owned():
-            with suppress(subprocess.TimeoutExpired):  # Nobody tells when an owner answers.
+            with suppress(subprocess.TimeoutExpired):  # No event signals that an owner answers.
                 code = owner.process.wait(OWNED_LOOK_S)
                 raise AssertionError(f"the owner has ended with exit code {code}")
 
@@ -170,14 +170,14 @@ def states(objects: Mapping[str, Resource]) -> str:
 
 
 def ready(one: Resource) -> tuple[str, str, str]:
-    """The reason, the words and the cures of how far it is."""
+    """Return reason, text and hint of the `Ready` condition."""
     found = conditions_of_status(one.status).get("Ready")
     return ("", "", "") if found is None else (found.reason, found.message, "; ".join(found.unblocks))
 
 
 @contextmanager
 def yard(folder: Folder, address: str, tmp_path: Path) -> Iterator[Yard]:
-    """A yard with a stranger standing by in it; at its end nothing of the plan is left on the engine."""
+    """A namespace with a foreign container. At its end nothing of the plan is left on the engine."""
     api = docker.APIClient(address, version="auto", timeout=60)
     own = Yard(folder, address, api)
     try:
@@ -253,7 +253,7 @@ class OwnEngine:
         self.has_run = True
 
     def answers(self) -> bool:
-        """Whether anybody does. Docker's own client would leave its socket open when nobody does."""
+        """Return whether the engine answers. Docker's client would leave its socket open if it does not."""
         with socket.socket(socket.AF_UNIX) as line:
             try:
                 line.connect(f"{self.folder}/sock")

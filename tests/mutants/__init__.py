@@ -1,1 +1,1 @@
-"""Faults put into the product on purpose, to measure which of them the tests find: `python -m tests.mutants`."""
+"""Mutants of the product, to measure how many the tests kill: `python -m tests.mutants`."""

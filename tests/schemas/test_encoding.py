@@ -1,4 +1,4 @@
-"""Equal values give equal bytes; bytes give back the value; what is no JSON is refused."""
+"""Equal values have equal bytes; bytes decode to the value; values outside of JSON are rejected."""
 
 from __future__ import annotations
 

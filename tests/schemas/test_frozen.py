@@ -197,7 +197,7 @@ def test_a_remade_value_differs_in_the_members_named() -> None:
 
 @mutable
 class Count:
-    """What somebody counts."""
+    """A counter."""
 
     name: str
     count: int = 0

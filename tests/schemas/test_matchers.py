@@ -1,4 +1,4 @@
-"""Patterns of checks: what fits them, in which words the rest is told, and what cannot be asked at all."""
+"""Patterns of checks: values that match, messages for those that do not, and invalid patterns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A rule that is wrong is told so before it is asked: what is wrong, where, and what to write instead."""
+"""Errors in a rule are reported before it runs: the problem, its position and a fix."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_a_fault_has_its_code_and_its_words(rule: Json, code: str, words: str) -
         return
     (fault,) = found
     assert (fault.code, words in fault.summary) == (code, True), fault
-    assert fault.hint, "every fault says its cure"
+    assert fault.hint, "every problem has a hint"
 
 
 def test_a_slip_of_the_pen_is_answered_with_what_was_meant_and_placed() -> None:

@@ -1,4 +1,4 @@
-"""What a status says of the sandbox that is enforced."""
+"""The enforced sandbox in a status."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def rejected(schema: Any) -> list[str]:
 
 def _wrong(schema: Any) -> Iterator[str]:
     if not isinstance(schema, dict):
-        yield f"{schema!r} is no object"
+        yield f"{schema!r} is not an object"
         return
     kind, branches = schema.get("type"), schema.get("anyOf")
     if branches is None and (not isinstance(kind, str) or kind not in TYPES):

@@ -1,4 +1,4 @@
-"""What a web check may say, and what is told of one that says something else."""
+"""Valid web checks, and the errors of invalid ones."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def commit() -> str:
 def base() -> str | None:
     """The commit that the change is compared with: $PLANLOOP_BASE, or the newest of origin/main and `.ci/base`.
 
-    None if there is none in this checkout, as in a shallow clone.
+    None if this checkout lacks it, as in a shallow clone.
     """
     given = os.environ.get("PLANLOOP_BASE")  # noqa: TID251 - a setting of the run
     if given:

@@ -45,7 +45,7 @@ class Failure:
 
     @property
     def is_law(self) -> bool:
-        """Whether a law of docs/contribute/architecture.md did not hold: such a test is not run again."""
+        """Return whether a law of docs/contribute/architecture.md failed. Such a test is not run again."""
         return self.is_assertion and "::test_law_" in self.nodeid
 
 
@@ -59,7 +59,7 @@ class Second:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A first failure with its second run; `second` is None where there was none."""
+    """A first failure with its second run; `second` is None if it was not run again."""
 
     failure: Failure
     second: Second | None
@@ -75,7 +75,7 @@ def is_timeout(error: BaseException) -> bool:
 
 
 def judged(failures: Sequence[Failure], options: Sequence[str], root: Path) -> list[Outcome]:
-    """Run each failed test again, except laws; none if too many failed, since the run is red without that."""
+    """Run each failed test again, except laws; none if too many failed, since the run is red anyway."""
     if too_many(failures):
         return [Outcome(failure, None) for failure in failures]
     return [Outcome(failure, None if failure.is_law else rerun(failure.nodeid, options, root)) for failure in failures]

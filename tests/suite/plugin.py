@@ -112,7 +112,7 @@ class Suite:
         if all(report.passed for report in reports):
             self.account.test_begins()
             return None
-        for report in reports:  # It has failed again: there is no third try.
+        for report in reports:  # It has failed again and is not run a third time.
             item.ihook.pytest_runtest_logreport(report=report)
         return True
 

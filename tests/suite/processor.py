@@ -44,7 +44,7 @@ def offenders() -> Mapping[str, Mapping[str, float]]:
 
 
 def budget(item: pytest.Item) -> float | None:
-    """Processor seconds that `item` may use, by its marks or as a listed offender; None if there is no bound."""
+    """Processor seconds that `item` may use, by its marks or as a listed offender; None if it is unlimited."""
     reasons = marks(item)
     if reasons & NIGHTLY:
         return None

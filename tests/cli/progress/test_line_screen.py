@@ -1,4 +1,4 @@
-"""What a reader of lines is told of a container that fails again and again."""
+"""Lines that `plan apply` prints about a container that keeps failing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who waits for whom over files, as the page and other programs read it."""
+"""Waits for file locks, as the page and other programs read them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tables and descriptions say of locks."""
+"""Locks in tables and descriptions."""
 
 from __future__ import annotations
 

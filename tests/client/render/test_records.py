@@ -1,4 +1,4 @@
-"""A record of several steps, told step by step: none is lost, and each says what it is and not what came after."""
+"""A record of several steps is printed step by step, each with its own state."""
 
 from __future__ import annotations
 
