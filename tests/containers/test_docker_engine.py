@@ -12,6 +12,7 @@ import docker
 import pytest
 from docker.errors import APIError
 
+from planloop.containers.engine import docker_errors
 from planloop.containers.engine.docker_engine import DockerEngine
 from planloop.containers.engine.engine import ContainerNetwork, ContainerRights, engine_address
 from tests import golden_text, needs
@@ -302,8 +303,22 @@ class TestOnlyDocker:
         with pytest.raises(EngineFailed, match=r"(?s)RUN test .*\nno\n.*9") as caught:
             await ground.engine.build(ImageBuild(tmp_path, args={"WHAT": "bad"}), lines.append)
         assert caught.value.reason is EngineErrorReason.BUILD_FAILED
+        assert caught.value.hint == "correct the Dockerfile"
         with pytest.raises(EngineFailed, match="no Other"):
             await ground.engine.build(ImageBuild(tmp_path, file="Other"), lines.append)
+
+    async def test_a_build_step_without_network_gets_a_hint_about_the_network(
+        self, ground: Ground, head: str, tmp_path: Path
+    ) -> None:
+        (tmp_path / "Dockerfile").write_text(
+            f"{head}RUN echo \"Temporary failure resolving 'deb.debian.org'\" >&2; exit 100\n"
+        )
+
+        with pytest.raises(EngineFailed) as caught:
+            await ground.engine.build(ImageBuild(tmp_path), lambda _: None)
+
+        assert caught.value.reason is EngineErrorReason.BUILD_FAILED
+        assert caught.value.hint == docker_errors.BUILD_NETWORK_HINT
 
     async def test_a_build_has_nothing_of_the_state_of_plans(self, ground: Ground, head: str, tmp_path: Path) -> None:
         for folder in (tmp_path / ".plan/secrets", tmp_path / "sub/.plan/secrets"):

@@ -144,3 +144,22 @@ def test_a_port_that_is_taken_is_named() -> None:
 )
 def test_what_an_init_process_could_not_run_is_told_without_its_own_name(line: str, said: str) -> None:
     assert docker_errors.init_error(line, "server") == said
+
+
+NO_NETWORK = [
+    "W: Failed to fetch http://deb.debian.org/debian/dists/x: Temporary failure resolving 'deb.debian.org'",
+    "curl: (6) Could not resolve host: example.org",
+    "wget: bad address 'example.org'",
+    "npm ERR! code EAI_AGAIN",
+    "NewConnectionError: Failed to establish a new connection: [Errno -3] Temporary failure in name resolution",
+    'Get "https://r.example/v2/": net/http: request canceled (Client.Timeout exceeded while awaiting headers)',
+]
+OWN_FAILURES = [
+    "npm ERR! Could not resolve dependency: react@18",
+    "E: Unable to locate package foo",
+    "The command '/bin/sh -c make' returned a non-zero code: 2",
+]
+
+
+def test_build_output_shows_whether_the_step_could_reach_the_network() -> None:
+    assert [said for said in (*NO_NETWORK, *OWN_FAILURES) if docker_errors.has_no_network(said)] == NO_NETWORK

@@ -8,7 +8,7 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from planloop.controllers.container.run_jobs import http_probe_fault, probe_from_host
+from planloop.controllers.container.run_jobs import probe_from_host, probe_http
 from planloop.controllers.container.status import SeenContainer, SeenTag
 from planloop.schemas.frozen import remade
 from planloop.schemas.objects.container import Health
@@ -46,7 +46,7 @@ async def port() -> AsyncIterator[int]:
     ],
 )
 async def test_it_is_asked_at_its_own_address_and_never_sent_elsewhere(port: int, url: str, fault: str | None) -> None:
-    said = await http_probe_fault(url.format(port=port), "127.0.0.1")
+    said = await probe_http(url.format(port=port), "127.0.0.1")
     assert said is None if fault is None else fault in (said or "")
 
 

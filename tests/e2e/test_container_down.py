@@ -122,7 +122,7 @@ def test_an_engine_that_cannot_be_asked_leaves_names_and_an_exit_code(
     golden_text.said_in(of_owner.out, f"{socket}")
     golden_text.said_in(of_owner.err)
     assert len(made) == 3
-    (named,) = [line for line in alone.err.splitlines() if "may still be there" in line]
+    (named,) = [line for line in alone.err.splitlines() if "may still exist" in line]
     assert all(name in named for name in made)
     assert (yard.left(), volumes(yard)) == ([], [])
 

@@ -355,7 +355,7 @@ tasks:
       {agent}
       script:
         - call: {{container: {{name: second, image: {IMAGE}, {FOREVER}, {held}}}}}
-        - expect: {{ok: false, contains: "`held` holds what others have left in it"}}
+        - expect: {{ok: false, contains: "`held` holds data of another agent"}}
         - expect: {{contains: give it another name}}
         - done: looked
 """

@@ -45,7 +45,7 @@ def observed(
         spec=spec,
         status=replace(read_container_status(written), **typed),
         of=running_digest(spec),
-        unwanted=unwanted or ("it is taken out of the plan" if is_deleting else ""),
+        unwanted=unwanted or ("it was removed from the plan" if is_deleting else ""),
         token=TOKEN,
         needs=needs,
         dependants=dependants,

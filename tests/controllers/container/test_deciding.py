@@ -40,7 +40,7 @@ from tests.controllers.container.table import (
 
 OTHER = replace(UP, tag=replace(UP.tag, digest="other"))
 LOGGED: dict[str, Any] = {"logged": UP.started_at}
-OVER = "the plan is over"
+OVER = "the plan has ended"
 STUCK = EngineTrouble(2, "EngineDown", "no engine", "", NOW + 4)
 SICK = replace(SPEC, health=Health(cmd=("true",)))
 SMALL = replace(SPEC, memory_bytes=1 << 20)

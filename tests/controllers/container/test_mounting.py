@@ -154,7 +154,7 @@ def test_a_folder_that_is_a_link_is_refused_with_where_it_leads(folder: Path, wr
     (folder / "way").symlink_to("/")
     (folder / "..way").symlink_to("/")
 
-    with pytest.raises(EngineFailed, match="is a link, and leads to /"):
+    with pytest.raises(EngineFailed, match="is a link to /"):
         resolve_mount_source(written, folder)
 
 

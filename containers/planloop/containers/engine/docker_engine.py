@@ -123,7 +123,7 @@ async def build_image(client: DockerClient, build: ImageBuild, on_line: Callable
                             last.append(line)
                             on_line(line)
         except EngineFailed as failed:
-            raise _build_fault(failed, last) from failed
+            raise _build_error(failed, last) from failed
     return identity
 
 
@@ -145,8 +145,8 @@ def _ignored(folder: Path) -> list[str]:
     return [*written, f"**/{STATE}", f"**/{STATE}/**"]
 
 
-def _build_fault(failed: EngineFailed, last: deque[str]) -> EngineFailed:
-    """A failed step is the error, whatever the words are; without a failed step, the engine itself failed."""
+def _build_error(failed: EngineFailed, last: deque[str]) -> EngineFailed:
+    """Return the error of a failed build: the engine's own failure, or else that of the failed step."""
     if failed.reason in (
         EngineErrorReason.ENGINE_DOWN,
         EngineErrorReason.NO_ACCESS,
@@ -158,6 +158,8 @@ def _build_fault(failed: EngineFailed, last: deque[str]) -> EngineFailed:
     hint = "correct the Dockerfile"
     if "buildkit" in str(failed).lower():
         hint = "build it by `docker buildx build --load -t NAME .` and give that name as `image`"
+    elif docker_errors.has_no_network("\n".join((*last, str(failed)))):
+        hint = docker_errors.BUILD_NETWORK_HINT
     return EngineFailed(EngineErrorReason.BUILD_FAILED, "\n".join(("the build failed", *last, str(failed))), hint)
 
 

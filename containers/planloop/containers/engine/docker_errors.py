@@ -142,6 +142,18 @@ _NOISE: Final = re.compile(
 _INIT: Final = re.compile(r"\[?(FATAL|ERROR) +\(?(tini|catatonit)[^])]*[])]*:? *")
 _PORT: Final = re.compile(r"(?:for|listen \w+|address) \S*:(\d+)[: ]")
 _WORDS_MAX: Final = 600  # Of the engine's own; a build's whole output can be in it.
+_NO_NETWORK: Final = re.compile(
+    r"temporary failure (resolving|in name resolution)|(could not|cannot|couldn't) resolve host"
+    r"|name or service not known|bad address '|unable to resolve host|getaddrinfo|EAI_AGAIN|ENOTFOUND"
+    r"|server misbehaving|no such host|network is unreachable|no route to host|connection timed out|i/o timeout"
+    r"|tls handshake timeout|client\.timeout exceeded|failed to establish a new connection|dial tcp",
+    re.I,
+)
+BUILD_NETWORK_HINT: Final = (
+    "the engine has no network for this build: check its DNS, proxy and firewall; or build the image elsewhere, load "
+    "it with docker load, and name it as `image`"
+)
+"""The hint for a build step that could not reach the network."""
 
 
 def engine_error(said: str, *, status: int = 0) -> EngineFailed:
@@ -153,6 +165,11 @@ def engine_error(said: str, *, status: int = 0) -> EngineFailed:
     if status == 404:
         return EngineFailed(EngineErrorReason.NOT_FOUND, f"it is not there: {said}")
     return EngineFailed(EngineErrorReason.REFUSED, f"the engine refused: {said}")
+
+
+def has_no_network(output: str) -> bool:
+    """Whether the output of a build step shows that it could not reach a host. Programs report this in many words."""
+    return _NO_NETWORK.search(output) is not None
 
 
 def _named(known: _Known, said: str) -> str:

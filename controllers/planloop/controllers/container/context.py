@@ -1,4 +1,8 @@
-"""What all containers of a plan share: the engine, their names in it, and the folders that paths start from."""
+"""Services that all containers of a plan share, and which containers of the engine belong to which object.
+
+The services are the engine, the store, names, folders and the clock. `ContainerContext.object_of` finds the object of a
+container by its labels.
+"""
 
 from __future__ import annotations
 
@@ -22,11 +26,11 @@ from planloop.schemas.resource import Resource
 
 @frozen
 class ContainerContext:
-    """`folder` is the plan's, `run_folder` where output is kept; both absolute. `environment` is the owner's.
+    """`folder` is the plan's folder, `run_folder` the folder for output; both absolute. `environment` is the owner's.
 
-    `first_look` is set when the engine has said once what there is, and what is nobody's has gone: of what is wanted
-    from then on for the first time there is nothing. `looking` has a lock for each address, which is held from asking
-    the engine about a container to writing what it says: what was seen later is written later.
+    `first_look` is set when the engine was listed once and containers without an object are gone: a container that is
+    wanted for the first time after that does not exist yet. `looking` has a lock for each address, held from the
+    request to the engine until its answer is written, so that answers are written in order.
     """
 
     store: Store
@@ -43,40 +47,40 @@ class ContainerContext:
 
     @property
     def look_token(self) -> str:
-        """Whose look at the engine it is: this owner's of this plan. That of a fork's origin is another."""
+        """Identifies the looks of this owner at the engine. An owner of a forked plan has another token."""
         return f"{self.names.label}@{self.epoch}"
 
-    def whose(self, found: FoundContainer) -> Resource | None:
-        """The object that it is the container of; None for one of ours of nobody, and for one that is not ours."""
+    def object_of(self, found: FoundContainer) -> Resource | None:
+        """Return the object whose container it is; None if it has none, or is not a container of this plan."""
         tag = tag_from_labels(found.labels)
         resource = None if tag is None else self.store.view.get(tag.address)
         is_its = tag is not None and resource is not None and resource.uid == tag.uid
         return resource if is_its and self.is_ours(found) else None
 
     def is_ours(self, found: FoundContainer) -> bool:
-        """See `names.is_plan_container`; what the status of a container says that the engine has is known."""
+        """Whether it is a container of this plan (`names.is_plan_container`), by its labels or the id in a status."""
         resource = self.store.view.get(found.labels.get(ADDRESS, ""))
         seen = None if resource is None else read_container_status(resource.status).seen
         return is_plan_container(found, self.names, () if seen is None else (seen.id,))
 
     async def containers(self, address: str = "") -> tuple[FoundContainer, ...]:
-        """Ours, of one address or of all. Raises EngineFailed, as the next two."""
+        """Return the containers of this plan, or of one address. Raises EngineFailed, like the next two methods."""
         only = {ADDRESS: address} if address else {}
         return tuple(one for one in await self.engine.containers({**self.names.ours, **only}) if self.is_ours(one))
 
     async def networks(self) -> tuple[str, ...]:
-        """The names of ours."""
+        """Return the names of this plan's networks."""
         return self.names.networks(await self.engine.networks(self.names.ours))
 
     async def volumes(self) -> tuple[str, ...]:
-        """The names of ours."""
+        """Return the names of this plan's volumes."""
         return self.names.volumes(await self.engine.volumes(self.names.ours))
 
     def output(self, address: str, bytes_max: int) -> RollingFile:
-        """The file with what a container writes."""
+        """Return the file that holds the output of a container."""
         return RollingFile(container_log_path(self.run_folder, address), bytes_max)
 
 
 def container_log_path(run_folder: Path, address: str) -> Path:
-    """The file that `plan logs container/<name>` shows."""
+    """Return the file that `plan logs container/<name>` shows."""
     return run_folder / f"{address.replace('/', '-')}.out"

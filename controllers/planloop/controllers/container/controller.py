@@ -1,4 +1,4 @@
-"""The container controller: from wanted containers to running ones, one step at a time."""
+"""Container controller: create, start, probe, restart and remove the containers of a plan, one step at a time."""
 
 from __future__ import annotations
 
@@ -19,44 +19,46 @@ from planloop.schemas.canonical_json import JsonObject
 from planloop.schemas.log.record import RecordDraft
 from planloop.schemas.resource import Resource
 
-POOL: Final = "free"  # A container is no work that others have to wait for.
+POOL: Final = "free"  # Jobs of containers take no slot.
 
 
 class ContainerReconciler:
-    """Drives objects of kind `container`. `watch` starts what looks at the engine; it is called once."""
+    """The `Reconciler` of containers. `watch` starts the watcher of the engine; it is called once."""
 
     kind = "container"
 
-    def __init__(self, yard: ContainerContext, watch: Callable[[], None]) -> None:
-        self._yard = yard
+    def __init__(self, context: ContainerContext, watch: Callable[[], None]) -> None:
+        self._context = context
         self._watch = watch
         self._is_watching = False
 
     async def reconcile(self, address: Address) -> Outcome:
-        """Takes steps until the container is as wanted, or waits for its jobs, for others or for time."""
+        """Take steps until the container is as the plan says, or waits for a job, another container or a timer."""
         if not self._is_watching:
             self._is_watching = True
             self._watch()
-        yard, name = self._yard, str(address)
+        context, name = self._context, str(address)
         for _ in range(limits.PASS_STEPS_MAX):
-            resource = yard.store.view.get(name)
+            resource = context.store.view.get(name)
             if resource is None:
                 return Done()
-            if yard.first_look.is_set() and _is_new(resource):
-                await yard.store.append(
-                    records.container_draft(resource, {"looked": yard.look_token}), {name: resource.rev}
+            if context.first_look.is_set() and _is_new(resource):
+                await context.store.append(
+                    records.container_draft(resource, {"looked": context.look_token}), {name: resource.rev}
                 )
                 continue
-            seen = observe_container(resource, yard.store.view, yard.work, yard.look_token, yard.clock.now())
+            seen = observe_container(
+                resource, context.store.view, context.work, context.look_token, context.clock.now()
+            )
             step = decide.decide_container(seen)
             match step:
                 case decide.StartContainerJob(job=job):
                     what = seen.of if job == decide.START else ""
-                    yard.work.start(container_job_key(name, job, what), name, self._job(job, seen), pool=POOL)
+                    context.work.start(container_job_key(name, job, what), name, self._job(job, seen), pool=POOL)
                 case decide.CancelContainerJob(job=job):
-                    yard.work.cancel(container_job_key(name, job, seen.raising if job == decide.START else ""))
+                    context.work.cancel(container_job_key(name, job, seen.raising if job == decide.START else ""))
             if (draft := self._draft(seen, step)) is not None:
-                await yard.store.append(draft, {name: resource.rev})
+                await context.store.append(draft, {name: resource.rev})
             elif not isinstance(step, decide.StartContainerJob):
                 return (
                     Again(step.after_s)
@@ -66,7 +68,7 @@ class ContainerReconciler:
         return Done()
 
     def _draft(self, seen: ObservedContainer, step: decide.ContainerStep) -> RecordDraft | None:
-        """What is to be written now: what the step says, else how far the container is."""
+        """Return the record of the step, else the record of the container's state; None if nothing changes."""
         resource = seen.resource
         match step:
             case decide.CountContainerEnd() if seen.status.seen is not None:
@@ -83,23 +85,23 @@ class ContainerReconciler:
         return records.readiness_draft(seen, container_readiness(seen))
 
     def _job(self, job: str, seen: ObservedContainer) -> Callable[[], Awaitable[None]]:
-        yard, address, uid = self._yard, seen.resource.address, seen.resource.uid
+        context, address, uid = self._context, seen.resource.address, seen.resource.uid
         match job:
             case decide.START:
-                return StartJob(yard, address, uid)
+                return StartJob(context, address, uid)
             case decide.KEEP_LOG:
-                return LogJob(yard, address, uid)
+                return LogJob(context, address, uid)
             case decide.PROBE:
-                return HealthJob(yard, address, uid)
+                return HealthJob(context, address, uid)
         acts = {
             decide.STOP: run_jobs.stop_container,
             decide.REMOVE: run_jobs.remove_container,
             decide.UPDATE: run_jobs.update_limits,
         }
-        return StopJobs(yard, address, uid, acts[job])
+        return StopJobs(context, address, uid, acts[job])
 
 
 def _is_new(resource: Resource) -> bool:
-    """Whether no owner has ever made anything of it."""
+    """Whether no owner has created this container or looked for it yet."""
     status = read_container_status(resource.status)
     return not (status.looked or status.incarnation or status.engine or resource.deleting)

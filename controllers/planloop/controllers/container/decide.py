@@ -1,7 +1,7 @@
-"""Decide the next step of one container, from one observation. Pure.
+"""Decide the next step of one container from one observation. Pure.
 
-What the engine was last seen to have is compared with what is wanted. Every effect may be made again: names and labels
-make it find what an earlier try, or an earlier owner, has left.
+Compares what the engine last reported with the plan. Every effect may be repeated: by names and labels it finds what an
+earlier try, or an earlier owner, has left.
 """
 
 from __future__ import annotations
@@ -16,57 +16,57 @@ from planloop.schemas.frozen import frozen
 
 START: Final = "raise"  # Image, networks, volumes, creation, start: one job.
 STOP: Final = "stop"
-REMOVE: Final = "lower"  # Removal, with the networks that nobody needs any more.
+REMOVE: Final = "lower"  # Removal, with the networks that no other container needs.
 UPDATE: Final = "update"
 PROBE: Final = "probe"
 KEEP_LOG: Final = "follow"
 
 REFUSALS: Final = frozenset(map(str, EngineErrorReason))
-"""Reasons of an engine: another owner asks again, for much may have happened since."""
+"""Reasons of the engine. The next owner tries again, because the cause may be gone."""
 
 
 @frozen
 class StartContainerJob:
-    """This job is to begin."""
+    """Start this job."""
 
     job: str
 
 
 @frozen
 class CancelContainerJob:
-    """This job is to end: what it works for is not wanted any more."""
+    """Cancel this job: its result is no longer wanted."""
 
     job: str
 
 
 @frozen
 class CountContainerEnd:
-    """It has ended: the end is counted, and what follows from it stands in the status."""
+    """The container has ended: count the end, and write what follows from it into the status."""
 
 
 @frozen
 class ExpireContainer:
-    """It has run for as long as it may."""
+    """The container has reached its `ttl`."""
 
 
 @frozen
 class MarkContainerSpent:
-    """What it did was for something that is over."""
+    """The results of the container no longer count, because the plan or task that needed it is over."""
 
 
 @frozen
 class ForgetContainer:
-    """What was known of it is about something else than is wanted now."""
+    """The status is about another version of the container: reset it."""
 
 
 @frozen
 class ReleaseContainer:
-    """Nothing of it is left in the engine: the object may go."""
+    """Nothing is left in the engine: the object may be removed."""
 
 
 @frozen
 class ContainerRest:
-    """Nothing to do now; `after_s` is when a timer is due."""
+    """Nothing to do now; decide again after `after_s` seconds, if set."""
 
     after_s: float | None = None
 
@@ -84,7 +84,7 @@ ContainerStep: TypeAlias = (
 
 
 def decide_container(seen: ObservedContainer) -> ContainerStep:
-    """The one next step."""
+    """Return the next step."""
     if START in seen.jobs and (not seen.is_wanted or seen.raising != seen.of):
         return CancelContainerJob(START)
     if PROBE in seen.jobs and (seen.status.seen is None or seen.status.seen.run != "running"):
@@ -95,7 +95,7 @@ def decide_container(seen: ObservedContainer) -> ContainerStep:
 
 
 def _unlooked(seen: ObservedContainer) -> ContainerStep:
-    """Nobody knows what the engine has. The first look at it wakes the container."""
+    """Decide before the first look at the engine, which then wakes the container."""
     was_never = not seen.status.incarnation and not seen.jobs
     return ReleaseContainer() if seen.resource.deleting and was_never else ContainerRest()
 
@@ -116,11 +116,11 @@ def _wanted(seen: ObservedContainer) -> ContainerStep:
         return _absent(seen)
     if found.run == "running":
         return _running(seen, found)
-    return _ended(seen, found) if found.has_ended else _absent(seen)  # Created or paused: to be started.
+    return _ended(seen, found) if found.has_ended else _absent(seen)  # A created or paused container is started.
 
 
 def is_obsolete(seen: ObservedContainer, found: SeenContainer) -> bool:
-    """Whether what there is of a wanted container is of no use to it."""
+    """Whether the existing container cannot serve as the wanted one, and must be replaced."""
     status = seen.status
     is_over = status.ended.done_of == seen.of and (found.is_up or status.ended.is_expired)
     return found.tag.digest != seen.of or found.started_at == status.ended.stopping or status.ended.is_spent or is_over
@@ -143,9 +143,10 @@ def _unwanted(seen: ObservedContainer) -> ContainerStep:
 
 
 def is_failure_outdated(seen: ObservedContainer) -> bool:
-    """Whether it failed as something else than is said of it now, or for an earlier owner in a plan that ended with it.
+    """Whether the failure is of another version of the container, or of an earlier owner whose plan ended with it.
 
-    As long as it stands as failed, so does what waits for it: who edits it, or applies the plan again, has it tried.
+    A failed container keeps its dependents failed. An edit, or another `plan apply`, makes the failure outdated, and
+    the container is tried again.
     """
     status = seen.status
     is_other = bool(status.failure.of) and status.failure.of != seen.of
@@ -153,29 +154,29 @@ def is_failure_outdated(seen: ObservedContainer) -> bool:
 
 
 def _gone(seen: ObservedContainer, found: SeenContainer) -> ContainerStep:
-    """It is to be removed, after those that need it."""
+    """Remove the container, after those that need it."""
     if (step := _first_dependants(seen)) is not None:
         return step
     return _one(seen, STOP) if found.is_up else _logged(seen, found) or _one(seen, REMOVE)
 
 
 def _first_dependants(seen: ObservedContainer) -> ContainerStep | None:
-    """What comes before its end."""
+    """Return what must happen before the container may stop; None if nothing."""
     for job in (START, PROBE):
         if job in seen.jobs:
             return CancelContainerJob(job)
-    return ContainerRest() if seen.dependants and not seen.is_wanted else None  # Each that goes wakes it.
+    return ContainerRest() if seen.dependants and not seen.is_wanted else None  # The end of each dependant wakes it.
 
 
 def _logged(seen: ObservedContainer, found: SeenContainer) -> ContainerStep | None:
-    """What it has written is taken whole before it goes; None when that is done."""
+    """Keep the complete output before the container is removed; None when that is done."""
     if not found.started_at or seen.status.ended.logged == found.started_at:
         return None
     return ContainerRest() if KEEP_LOG in seen.jobs else StartContainerJob(KEEP_LOG)
 
 
 def _one(seen: ObservedContainer, job: str) -> ContainerStep:
-    """The job, unless it is at it, or has just failed."""
+    """Start the job, unless one is running or the last one has just failed."""
     if seen.jobs & {REMOVE, STOP, UPDATE}:
         return ContainerRest()
     stuck = seen.status.stuck
@@ -184,7 +185,7 @@ def _one(seen: ObservedContainer, job: str) -> ContainerStep:
 
 
 def is_kept_for_inspection(seen: ObservedContainer) -> bool:
-    """Whether it stays for inspection when nobody needs it."""
+    """Whether the container is kept for inspection when it is no longer needed."""
     match seen.spec.keep:
         case "always":
             return True
@@ -195,7 +196,7 @@ def is_kept_for_inspection(seen: ObservedContainer) -> bool:
 
 
 def _absent(seen: ObservedContainer) -> ContainerStep:
-    """There is none that runs."""
+    """Decide for a wanted container of which none is running."""
     status = seen.status
     if status.ended.done_of == seen.of or not all(need.is_met for need in seen.needs):
         return ContainerRest()
@@ -232,5 +233,5 @@ def _ended(seen: ObservedContainer, found: SeenContainer) -> ContainerStep:
 
 
 def container_backoff_s(failures: int) -> float:
-    """Seconds until the next try after so many failures in a row."""
+    """Return the seconds until the next try after this many failures in a row."""
     return float(min(limits.BACKOFF_CAP_S, limits.CONTAINER_BACKOFF_S * 2.0 ** min(failures - 1, 30)))

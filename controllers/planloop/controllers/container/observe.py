@@ -1,4 +1,4 @@
-"""Read one container and everything that affects it from the view, at one moment. Pure."""
+"""Observe a container: read it and everything that affects it from the view, at one moment. Pure."""
 
 from __future__ import annotations
 
@@ -21,14 +21,15 @@ from planloop.schemas.objects.task import ENDED
 from planloop.schemas.resource import Resource, conditions_of_status
 
 ROOT: Final = "task/."
-_FOR: Final = ":"  # Between the name of a job and what it is for.
+_FOR: Final = ":"  # Separates the name of a job and its purpose.
 
 
 @frozen
 class ContainerNeed:
-    """A container that must be `how` far first. `is_hopeless`: it has failed for good, or ended short of that.
+    """A container that must be `how` (started, healthy or completed) first.
 
-    `last` is what it wrote last, or why it did not get that far itself: the words of the first that failed go along.
+    `is_hopeless`: it has failed for good, or ended before that. `last` is the end of its output; if it failed because
+    of its own need, the message of the container that failed first.
     """
 
     address: str
@@ -40,9 +41,9 @@ class ContainerNeed:
 
 @frozen
 class ObservedContainer:
-    """`of` is the digest of what must run; `unwanted` says why it must not, empty if it must.
+    """`of` is the digest of what must run; `unwanted` is why it must not run, empty if it must.
 
-    `token` stands for this owner. `dependants` are the containers that need it and still exist. `jobs` are its live
+    `token` identifies this owner. `dependants` are the containers that need it and still exist. `jobs` are its live
     jobs by name; `raising` is the digest that the start job works for.
     """
 
@@ -70,7 +71,7 @@ class ObservedContainer:
 
 
 def observe_container(resource: Resource, view: View, work: WorkPlane, token: str, now: float) -> ObservedContainer:
-    """What is known of the container `resource`."""
+    """Return the observation of the container `resource`."""
     spec, status = container_from_json(resource.spec), read_container_status(resource.status)
     jobs = live_jobs(work, resource.address)
     return ObservedContainer(
@@ -89,12 +90,12 @@ def observe_container(resource: Resource, view: View, work: WorkPlane, token: st
 
 
 def container_job_key(address: str, name: str, what: str = "") -> str:
-    """The key of a job of the container at `address`; `what` it is for, where that may change while it lives."""
+    """Return the key of a job of the container at `address`. `what` is its purpose, if that may change meanwhile."""
     return f"{address}#{name}{_FOR}{what}" if what else f"{address}#{name}"
 
 
 def live_jobs(work: WorkPlane, address: str) -> dict[str, str]:
-    """The live jobs of the container at `address`: what each is for, by its name."""
+    """Return the purpose of each live job of the container at `address`, by the job's name."""
     return dict(_job_named(key) for key in work.live_for(address))
 
 
@@ -104,24 +105,24 @@ def _job_named(key: str) -> tuple[str, str]:
 
 
 def limits_digest(spec: ContainerSpec) -> str:
-    """The digest of its limits, for telling one wish from another."""
+    """Return the digest of its limits, to recognise an edit."""
     return sha256_of_value([spec.cpu, spec.memory_bytes, spec.pids])[:16]
 
 
 def unwanted_reason(resource: Resource, spec: ContainerSpec, view: View) -> str:
-    """Why it is not to be there; empty when it is."""
+    """Return why the container must not exist now; empty if it must."""
     if resource.deleting:
-        return "it is taken out of the plan"
+        return "it was removed from the plan"
     root = view.get(ROOT)
     if root is not None and root.state in ENDED:
-        return "the plan is over"
+        return "the plan has ended"
     if spec.task and not _is_at_work(view, f"task/{spec.task}"):
-        return f"task/{spec.task} is not at work"
+        return f"task/{spec.task} is not running"
     return ""
 
 
 def _is_at_work(view: View, address: str) -> bool:
-    """Whether the task has begun and not ended, or would begin if its containers were up."""
+    """Whether the task has begun and not ended, or only waits for its containers."""
     task = view.get(address)
     if task is None or task.deleting or task.state in ENDED:
         return False
@@ -129,7 +130,7 @@ def _is_at_work(view: View, address: str) -> bool:
 
 
 def _need(view: View, name: str, how: Readiness, token: str) -> ContainerNeed:
-    """How far a needed container is, from what was seen of it: its state may not have followed yet."""
+    """Return how far a needed container is, by what the engine reported: its state may be written later."""
     address = f"container/{name}"
     resource = view.get(address)
     if resource is None or resource.deleting:
@@ -146,7 +147,7 @@ def _need(view: View, name: str, how: Readiness, token: str) -> ContainerNeed:
     is_done = status.ended.done_of == of and not status.ended.is_spent
     is_completed = is_done and not status.ended.is_expired
     is_far = {"started": is_up or is_completed, "healthy": is_well, "completed": is_completed}[how]
-    is_hopeless = resource.state == ContainerState.FAILED or is_done  # Who failed may have failed for its own need.
+    is_hopeless = resource.state == ContainerState.FAILED or is_done  # It may have failed because of its own need.
     is_looked = status.looked == token
     return ContainerNeed(
         address, how, is_far and is_looked, is_hopeless and is_looked and not is_far, _last(resource, status)
@@ -161,6 +162,6 @@ def _last(resource: Resource, status: ContainerStatus) -> str:
 def _is_there(view: View, address: str, needed: str) -> bool:
     found = view.get(address)
     seen = None if found is None or found.kind != "container" else read_container_status(found.status).seen
-    if found is None or seen is None or seen.has_ended:  # It may be kept for good, and needs nothing any more.
+    if found is None or seen is None or seen.has_ended:  # An ended container may be kept, and needs nothing.
         return False
     return needed.partition("/")[2] in container_from_json(found.spec).needs

@@ -1,4 +1,4 @@
-"""The records of the container controller: what it saw and did, and none if nothing changed."""
+"""Records of the container controller: what it saw and did. It writes none if nothing changed."""
 
 from __future__ import annotations
 
@@ -28,32 +28,32 @@ from planloop.schemas.objects.container import UP, VANISHED, ContainerState, mis
 from planloop.schemas.resource import Condition, Resource
 
 ACTOR: Final = "controller:container"
-_TRIES: Final = 64  # Of a write that others come before; the watcher and a job are two.
+_TRIES: Final = 64  # For a write that conflicts with others: the watcher and a job write the same status.
 _AGAIN: Final = HEALS | {EngineErrorReason.NOT_FOUND, EngineErrorReason.NOT_RUNNING}
-"""Reasons to try again: what heals, and what went away under our hands and is made anew."""
+"""Reasons to try again: temporary ones, and a container that was removed during the job and is recreated."""
 
 _KILLED: Final = 137
 _FORBIDDEN: Final = re.compile("not permitted|permission denied|EPERM|EACCES", re.IGNORECASE)
 _MORE_MEMORY: Final = "give it more under `limits: {memory: …}`"
-_VANISHED_WORDS: Final = "it was removed while it ran, and not by this plan"
-_VANISHED_HINT: Final = "plan delete takes it out of the plan, plan down takes all of them down"
+_VANISHED_WORDS: Final = "something other than this plan removed it while it was running"
+_VANISHED_HINT: Final = "to remove it from the plan, run plan delete; to remove all containers, run plan down"
 
 StatusMerge: TypeAlias = Callable[[ContainerStatus], JsonObject]
-"""From the newest status, what is merged into it."""
+"""Returns the merge into the newest status, which it is called with."""
 
 HEALTHY_MERGE: Final[JsonObject] = dict.fromkeys(("failed_of", "failed_by", "reason", "why", "hint", "retry_at"))
-"""The merge that takes back what was wrong; how often it was so is still counted."""
+"""The merge that clears the last failure; the counts of failures stay."""
 
 CLEARED_MERGE: Final[JsonObject] = {
     **HEALTHY_MERGE,
     **dict.fromkeys(("failures", "tries", "losses", "done_of", "is_expired", "is_spent", "counted", "stuck")),
     **dict.fromkeys(("bound_of", "bound_why")),
 }
-"""The merge that forgets how it has ended."""
+"""The merge that clears how the container ended, and all counts."""
 
 
 def readiness_draft(seen: ObservedContainer, now: ContainerReadiness) -> RecordDraft | None:
-    """The record of how far it is; None when the status says so already."""
+    """Return the record with the state of the container; None if the status has it already."""
     resource = seen.resource
     merge = readiness_merge(resource, now, seen.now)
     if json_patch.merge_values(resource.status, merge) == resource.status:
@@ -63,7 +63,7 @@ def readiness_draft(seen: ObservedContainer, now: ContainerReadiness) -> RecordD
 
 
 def readiness_merge(resource: Resource, now: ContainerReadiness, at: float) -> JsonObject:
-    """The merge that says how far it is, since `at` if that is news."""
+    """Return the merge with the state of the container, since `at` if it is new."""
     is_ready = now.state in (*UP, ContainerState.COMPLETED)
     old = schemas_resource.conditions_of_status(resource.status).get("Ready")
     truth: schemas_resource.Truth = "True" if is_ready else "False"
@@ -72,21 +72,21 @@ def readiness_merge(resource: Resource, now: ContainerReadiness, at: float) -> J
 
 
 def end_merge(seen: ObservedContainer, found: SeenContainer) -> JsonObject:
-    """The merge that says what follows from the end of a run."""
+    """Return the merge that follows from the end of a run: completed or failed."""
     if found.exit.code == 0 and not found.exit.error and seen.spec.restart != "always":
         return {**CLEARED_MERGE, "done_of": seen.of, "counted": found.end}
     was_steady = found.ended_at - found.started_at >= limits.CONTAINER_STEADY_S
     failures = 1 if was_steady else seen.status.counts.failures + 1
-    said = seen.status.ended.last.strip().rpartition("\n")[2]
-    why = f"it ended with {quantities.describe_exit_code(found.exit.code)}{f': {said}' if said else ''}"
+    line = seen.status.ended.last.strip().rpartition("\n")[2]
+    why = f"it ended with {quantities.describe_exit_code(found.exit.code)}{f': {line}' if line else ''}"
     reason, hint = "Exited", f"plan logs {seen.resource.address}"
     if found.exit.is_out_of_memory:
-        reason, why, hint = "OutOfMemory", "it used more memory than it may", _MORE_MEMORY
+        reason, why, hint = "OutOfMemory", "it used more memory than its limit", _MORE_MEMORY
     elif found.exit.error:
-        reason, hint = str(EngineErrorReason.NO_COMMAND), "look at `cmd` and `entrypoint`"
+        reason, hint = str(EngineErrorReason.NO_COMMAND), "correct `cmd` or `entrypoint`"
         why = f"its command cannot be run: {found.exit.error}"
     elif _may_be_out_of_memory(seen, found):
-        hint = f"if it was for memory, {_MORE_MEMORY}; else {hint}"
+        hint = f"if it ran out of memory, {_MORE_MEMORY}; else {hint}"
     elif _FORBIDDEN.search(seen.status.ended.last) and (
         lacking := missing_capabilities_line(seen.resource.address, seen.spec)
     ):
@@ -98,13 +98,13 @@ def end_merge(seen: ObservedContainer, found: SeenContainer) -> JsonObject:
 
 
 def _may_be_out_of_memory(seen: ObservedContainer, found: SeenContainer) -> bool:
-    """Whether it was killed, not by us, and had a bound of memory: Docker under load loses that this was why."""
+    """Whether a container with a memory limit was killed, and not by planloop. Under load, Docker loses the reason."""
     is_ours = found.started_at == seen.status.ended.stopping
     return found.exit.code == _KILLED and found.bound.memory_bytes is not None and not is_ours
 
 
 def engine_error_merge(of: str, fault: EngineFailed, token: str, now: float) -> StatusMerge:
-    """The merge that says that the engine did not do what was asked of it for `of`."""
+    """Return the merge for a failed request to the engine about the container version `of`."""
 
     def merge(status: ContainerStatus) -> JsonObject:
         tries = status.counts.tries + 1
@@ -116,9 +116,9 @@ def engine_error_merge(of: str, fault: EngineFailed, token: str, now: float) -> 
 
 
 def lost_merge(status: ContainerStatus, found: SeenContainer, token: str, now: float) -> JsonObject:
-    """The merge that says that the running container `found` was removed, and not by us.
+    """Return the merge for a running container that something other than planloop removed.
 
-    It says nothing of the program. Another is made, after a pause that grows while somebody goes on removing them.
+    This says nothing about the program. The container is recreated, after a delay that grows with each removal.
     """
     was_steady = now - found.started_at >= limits.CONTAINER_STEADY_S
     losses = 1 if was_steady else status.counts.losses + 1
@@ -130,7 +130,7 @@ def lost_merge(status: ContainerStatus, found: SeenContainer, token: str, now: f
 
 @frozen
 class _Failed:
-    """What was wrong the last time with what runs as `of`, for the owner of this `token`: see `ContainerStatus`."""
+    """The last failure of the container version `of`, seen by the owner `token`: see `ContainerFailure`."""
 
     of: str
     token: str
@@ -141,12 +141,12 @@ class _Failed:
 
     @property
     def merge(self) -> JsonObject:
-        says = {"reason": self.reason, "why": self.why, "hint": self.hint or None, "retry_at": self.retry_at}
-        return {"failed_of": self.of, "failed_by": self.token, **says}
+        failure = {"reason": self.reason, "why": self.why, "hint": self.hint or None, "retry_at": self.retry_at}
+        return {"failed_of": self.of, "failed_by": self.token, **failure}
 
 
 def stuck_merge(fault: EngineFailed, now: float) -> StatusMerge:
-    """The merge that says that what is to go does not."""
+    """Return the merge for a container that could not be stopped or removed."""
 
     def merge(status: ContainerStatus) -> JsonObject:
         failures = 1 if status.stuck is None else status.stuck.failures + 1
@@ -159,7 +159,7 @@ def stuck_merge(fault: EngineFailed, now: float) -> StatusMerge:
 
 
 def container_draft(resource: Resource, merge: JsonObject, data: JsonObject | None = None) -> RecordDraft:
-    """A record of what was seen or done."""
+    """Return a record of what was seen or done."""
     return RecordDraft("container.observed", ACTOR, resource.address, (_set(resource, merge),), data or {})
 
 
@@ -175,28 +175,29 @@ def _set(resource: Resource, merge: JsonObject) -> SetStatus:
 
 
 def seen_merge(found: SeenContainer | None) -> JsonObject:
-    """The merge that says what the engine has."""
+    """Return the merge with what the engine has."""
     return {"seen": None if found is None else found.to_json()}
 
 
 @frozen
 class ContainerStatusWriter:
-    """The status of the container of this uid, written by its jobs and the watcher at once."""
+    """Writes the status of the container with this uid. Its jobs and the watcher write concurrently."""
 
-    yard: ContainerContext
+    context: ContainerContext
     address: str
     uid: str
 
     @property
     def resource(self) -> Resource | None:
-        """The newest there is of it; None when it is no more."""
-        found = self.yard.store.view.get(self.address)
+        """Return the newest version of the object; None if it is gone."""
+        found = self.context.store.view.get(self.address)
         return found if found is not None and found.uid == self.uid else None
 
     async def write(self, merge: StatusMerge) -> bool:
-        """Merges what `merge` makes of the newest status; False when it is no more.
+        """Apply `merge` to the newest status; return False if the object is gone. Writes nothing if nothing changes.
 
-        Nothing is written where that changes nothing.
+        Raises:
+            WriteConflict: other writers came first in all tries.
         """
         for _ in range(_TRIES):
             resource = self.resource
@@ -206,20 +207,24 @@ class ContainerStatusWriter:
             if json_patch.merge_values(resource.status, wanted) == resource.status:
                 return True
             try:
-                await self.yard.store.append(container_draft(resource, wanted), {self.address: resource.rev})
+                await self.context.store.append(container_draft(resource, wanted), {self.address: resource.rev})
                 return True
             except WriteConflict:
                 continue
         raise WriteConflict(self.address, None, None)
 
     async def look(self, ref: str, also: JsonObject | None = None) -> SeenContainer | None:
-        """Writes what the engine has under `ref`, unless that is another's, and `also`. Raises EngineFailed."""
-        async with self.yard.looking[self.address]:
-            made = await self.yard.engine.container(ref)
-            resource = None if made is None else self.yard.whose(made)
+        """Write what the engine has under `ref`, unless it belongs to another object, and the merge `also`.
+
+        Raises:
+            EngineFailed: the engine does not answer.
+        """
+        async with self.context.looking[self.address]:
+            reported = await self.context.engine.container(ref)
+            resource = None if reported is None else self.context.object_of(reported)
             is_its = resource is not None and (resource.address, resource.uid) == (self.address, self.uid)
-            found = seen_container(made) if made is not None and is_its else None
-            token, now = self.yard.look_token, self.yard.clock.now()
+            found = seen_container(reported) if reported is not None and is_its else None
+            token, now = self.context.look_token, self.context.clock.now()
             await self.write(lambda status: seen_ref_merge(ref, found, status, token, now) | (also or {}))
         return found
 
@@ -227,7 +232,7 @@ class ContainerStatusWriter:
 def seen_ref_merge(
     ref: str, found: SeenContainer | None, status: ContainerStatus, token: str, now: float
 ) -> JsonObject:
-    """The merge that says what there is under `ref`: that there is nothing tells nothing of another one."""
+    """Return the merge for what the engine has under `ref`. A missing `ref` says nothing about another container."""
     before = status.seen
     if found is not None or before is None:
         return seen_merge(found)
@@ -237,6 +242,6 @@ def seen_ref_merge(
 
 
 def _was_wanted(status: ContainerStatus, gone: SeenContainer) -> bool:
-    """Whether one that is gone was in the middle of its run, which we had not begun to end."""
+    """Whether a container that is gone was running, and planloop had not begun to stop it."""
     is_cut_off = gone.is_up or (gone.run == "removing" and status.ended.counted != gone.end)
     return is_cut_off and gone.started_at != status.ended.stopping

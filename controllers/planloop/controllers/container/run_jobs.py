@@ -1,4 +1,4 @@
-"""The jobs of a container that exists: keep its output, probe its health, stop it, remove it, change its limits."""
+"""Jobs of an existing container: keep its output, probe its health, stop it, remove it, change its limits."""
 
 from __future__ import annotations
 
@@ -29,69 +29,67 @@ from planloop.schemas.objects.container import OWN_HOSTS, Health, container_from
 
 @frozen
 class LogJob:
-    """Keeps what the container at `address` writes in its present run."""
+    """Keeps the output of the current run of the container at `address`."""
 
-    yard: ContainerContext
+    context: ContainerContext
     address: str
     uid: str
 
     async def __call__(self) -> None:
-        """Returns when the run is over and its output is kept whole, as far as it is to be had."""
-        page = ContainerStatusWriter(self.yard, self.address, self.uid)
-        resource = page.resource
+        """Return when the run is over and all of its available output is kept."""
+        writer = ContainerStatusWriter(self.context, self.address, self.uid)
+        resource = writer.resource
         status = None if resource is None else read_container_status(resource.status)
         if resource is None or status is None or status.seen is None:
             return
-        found, after = (
-            status.seen,
-            max(0.0, status.ended.counted),
-        )  # What is quick writes before engines say that it started.
+        # From the end of the previous run on: a fast program may write before the engine reports its start.
+        found, after = status.seen, max(0.0, status.ended.counted)
         spec = container_from_json(resource.spec)
-        output = self.yard.output(self.address, spec.logs_bytes)
+        output = self.context.output(self.address, spec.logs_bytes)
         failures = 0
         while True:
             output.clear()
             try:
-                quiet = (await container_masks(self.yard.engine, found.id)).stream()
-                async for piece in self.yard.engine.logs(found.id, after=after):
-                    output.add(quiet.feed(piece))
-                output.add(quiet.flush())
+                masked = (await container_masks(self.context.engine, found.id)).stream()
+                async for piece in self.context.engine.logs(found.id, after=after):
+                    output.add(masked.feed(piece))
+                output.add(masked.flush())
                 break
             except EngineFailed as fault:
                 if fault.reason not in HEALS:
                     if fault.reason is not EngineErrorReason.NOT_FOUND:
-                        output.add(f"--- its output is not to be had: {fault}\n".encode())
+                        output.add(f"--- its output is not available: {fault}\n".encode())
                     break
             failures += 1
-            await self.yard.clock.sleep(container_backoff_s(failures))
+            await self.context.clock.sleep(container_backoff_s(failures))
         written = output.read()
-        blob = self.yard.store.put_blob(written) if written else None
+        blob = self.context.store.put_blob(written) if written else None
         last = written[-limits.CONTAINER_LAST_CHARS :].decode(errors="replace")
         done: JsonObject = {"logged": found.started_at, "log": blob, "last": last or None}
-        await page.write(lambda _: done)
+        await writer.write(lambda _: done)
 
 
 PROBE_MARK: Final = "health"
-SOON_S: Final = 0.1  # From the first look at one that comes up to the second.
-_SAYS_NOTHING: Final = HEALS | {EngineErrorReason.NOT_FOUND, EngineErrorReason.NOT_RUNNING}
-"""Faults of the engine that say nothing about what runs in it."""
+SOON_S: Final = 0.1  # Between the first and the second probe of a starting container.
+_NOT_ABOUT_HEALTH: Final = HEALS | {EngineErrorReason.NOT_FOUND, EngineErrorReason.NOT_RUNNING}
+"""Errors of the engine that say nothing about the program in the container."""
 
 
 @frozen
 class HealthJob:
-    """Asks for the health of the container at `address` as long as it runs, and writes when that changes."""
+    """Probes the health of the container at `address` while it runs, and writes changes into its status."""
 
-    yard: ContainerContext
+    context: ContainerContext
     address: str
     uid: str
 
     async def __call__(self) -> None:
-        """Returns when this run of it is over."""
-        page = ContainerStatusWriter(self.yard, self.address, self.uid)
-        failures, began, run = 0, self.yard.clock.now(), -1.0
+        """Return when this run of the container is over."""
+        writer = ContainerStatusWriter(self.context, self.address, self.uid)
+        failures, began, run = 0, self.context.clock.now(), -1.0
         pauses: Iterator[float] | None = None
         while True:
-            resource = page.resource
+            resource = writer.resource
             found = None if resource is None else read_container_status(resource.status).seen
             if resource is None or found is None or found.run != "running" or run not in (-1.0, found.started_at):
                 return
@@ -103,59 +101,63 @@ class HealthJob:
             pauses = first_probe_pauses(health.interval_s) if pauses is None else pauses
             pause_s = next(pauses, None)
             try:
-                fault = await self._fault(health, found)
+                problem = await self._probe(health, found)
             except EngineFailed:
-                pass  # Asked again: it says nothing about what runs in it.
+                pass  # Says nothing about the program: probe again.
             else:
-                if fault is None:
+                if problem is None:
                     failures, pauses, pause_s = 0, iter(()), None
-                elif pause_s is None:  # Within its first interval, that it is not well yet is no failure.
+                elif pause_s is None:  # Failed probes within the first interval do not count.
                     failures += 1
-                is_early = self.yard.clock.now() - began < health.start_period_s
-                if fault is None or (failures >= health.retries and not is_early):
-                    await self._write(page, ProbeResult(run, fault is None, fault or ""))
-            await self.yard.clock.sleep(health.interval_s if pause_s is None else pause_s)
+                is_early = self.context.clock.now() - began < health.start_period_s
+                if problem is None or (failures >= health.retries and not is_early):
+                    await self._write(writer, ProbeResult(run, problem is None, problem or ""))
+            await self.context.clock.sleep(health.interval_s if pause_s is None else pause_s)
 
-    async def _write(self, page: ContainerStatusWriter, probed: ProbeResult) -> None:
-        """Writes it when it is another than before; that it says the same in other words is no news."""
-        resource = page.resource
+    async def _write(self, writer: ContainerStatusWriter, probed: ProbeResult) -> None:
+        """Write the result if the health changed; another message alone is not written."""
+        resource = writer.resource
         known = ProbeResult() if resource is None else read_container_status(resource.status).probed
         if (known.started_at, known.is_well) == (probed.started_at, probed.is_well):
             return
         merge = {"started_at": probed.started_at, "is_well": probed.is_well, "said": probed.said}
-        await page.write(lambda _: {"probed": merge})
+        await writer.write(lambda _: {"probed": merge})
 
-    async def _fault(self, health: Health, found: SeenContainer) -> str | None:
-        """What is wrong with it; None when it is well. Raises EngineFailed for faults that say nothing about that."""
+    async def _probe(self, health: Health, found: SeenContainer) -> str | None:
+        """Return why the container is unhealthy; None if it is healthy.
+
+        Raises:
+            EngineFailed: the engine failed, which says nothing about the program.
+        """
         try:
             if health.cmd:
-                return await self._inside(health, found)
+                return await self._probe_inside(health, found)
             with anyio.fail_after(health.timeout_s):
                 return await probe_from_host(health, found)
         except TimeoutError:
-            return _late(health)
+            return _late_message(health)
         except EngineFailed as failed:
-            if failed.reason in _SAYS_NOTHING:
+            if failed.reason in _NOT_ABOUT_HEALTH:
                 raise
             return str(failed)
 
-    async def _inside(self, health: Health, found: SeenContainer) -> str | None:
-        ended = await self.yard.engine.run(
+    async def _probe_inside(self, health: Health, found: SeenContainer) -> str | None:
+        ended = await self.context.engine.run(
             found.id, ExecCommand(health.cmd, f"{PROBE_MARK}-{self.uid}", timeout_s=health.timeout_s)
         )
         if ended.ending is ExitCause.TIMED_OUT:
-            return _late(health)
+            return _late_message(health)
         if ended.ending is ExitCause.EXITED and ended.code == 0:
             return None
-        # First: of a secret that is cut, half would be seen.
-        output = (await container_masks(self.yard.engine, found.id)).mask(ended.output)
-        said = output[-200:].decode(errors="replace").strip().rpartition("\n")[2]
+        # Mask before cutting: half of a cut secret would not be recognised.
+        output = (await container_masks(self.context.engine, found.id)).mask(ended.output)
+        line = output[-200:].decode(errors="replace").strip().rpartition("\n")[2]
         how = f"exit code {ended.code}" if ended.ending is ExitCause.EXITED else ended.ending.value
-        return f"{how}: {said}" if said else how
+        return f"{how}: {line}" if line else how
 
 
 def first_probe_pauses(interval_s: float) -> Iterator[float]:
-    """Seconds between the looks within the first interval: short ones, that double, until it is over."""
+    """Yield the seconds between the probes of the first interval: short at first, doubling, until it is over."""
     pause_s, left_s = SOON_S, interval_s
     while left_s > 0:
         yield min(pause_s, left_s)
@@ -163,19 +165,19 @@ def first_probe_pauses(interval_s: float) -> Iterator[float]:
         pause_s *= 2
 
 
-def _late(health: Health) -> str:
+def _late_message(health: Health) -> str:
     return f"no answer within {health.timeout_s:g} s"
 
 
 async def probe_from_host(health: Health, found: SeenContainer) -> str | None:
-    """What is wrong with it by its port or its answer, asked at its own address; None when it is well."""
+    """Probe a port or URL at the container's address; return why it is unhealthy, None if it is healthy."""
     host = next((address for _, address in found.addresses if address), "")
-    if not host:  # This machine's own loopback is nothing to ask in its stead.
-        return "nobody reaches it: it has no address"
-    return await _connects(health, host) if health.tcp else await http_probe_fault(health.http, host)
+    if not host:  # Never probe the loopback address of this machine instead.
+        return "it cannot be reached: it has no address in any network"
+    return await _probe_tcp(health, host) if health.tcp else await probe_http(health.http, host)
 
 
-async def _connects(health: Health, host: str) -> str | None:
+async def _probe_tcp(health: Health, host: str) -> str | None:
     try:
         stream = await anyio.connect_tcp(host, health.tcp)
     except OSError as error:
@@ -184,23 +186,23 @@ async def _connects(health: Health, host: str) -> str | None:
     return None
 
 
-async def http_probe_fault(url: str, host: str) -> str | None:
-    """What is wrong with what `url` answers in the container at `host`; None for a status below 400.
+async def probe_http(url: str, host: str) -> str | None:
+    """Request `url` from the container at `host`; return why it is unhealthy, None for a status below 400.
 
-    Where it leads on to is not followed: what runs in a container says no word on whom the owner asks.
+    Redirects are not followed: the program in a container must not choose which hosts the owner connects to.
     """
-    # Taken in by a thread, because it takes 0.1 s and more; who asks for no health by HTTP goes without.
+    # Imported here in a thread: it takes 0.1 s and more, and only HTTP probes need it.
     aiohttp = await anyio.to_thread.run_sync(importlib.import_module, "aiohttp")
     try:
-        where = _seen_from_here(url, host)
+        where = _host_url(url, host)
         async with aiohttp.ClientSession() as session, session.get(where, allow_redirects=False) as answer:
             return None if answer.status < 400 else f"{url}: status {answer.status}"
     except (aiohttp.ClientError, OSError, ValueError) as error:
         return f"{url}: {error}"
 
 
-def _seen_from_here(url: str, host: str) -> str:
-    """`url` as it is written for the inside, with the container's own address in place of its loopback."""
+def _host_url(url: str, host: str) -> str:
+    """Return `url` for use from this machine: the container's address replaces its loopback address."""
     if url.startswith(":"):
         return f"http://{host}{url}"
     parts = urlsplit(url)
@@ -209,79 +211,79 @@ def _seen_from_here(url: str, host: str) -> str:
     return urlunsplit(parts._replace(netloc=host if parts.port is None else f"{host}:{parts.port}"))
 
 
-_NOT_HELD = "the engine does not hold all of its limits"
+_NOT_ENFORCED = "the engine does not enforce all of its limits"
 
 
 @frozen
 class StopJobs:
-    """One act on what there is of the container at `address`."""
+    """Runs `act` (stop, remove or update) on the existing container at `address`."""
 
-    yard: ContainerContext
+    context: ContainerContext
     address: str
     uid: str
     act: Callable[[ContainerStatusWriter, SeenContainer], Awaitable[None]]
 
     async def __call__(self) -> None:
-        """Returns when it is done, or when the status says why it is not."""
-        page = ContainerStatusWriter(self.yard, self.address, self.uid)
-        found = None if page.resource is None else read_container_status(page.resource.status).seen
+        """Return when the act is done, or when the status says why it is not."""
+        writer = ContainerStatusWriter(self.context, self.address, self.uid)
+        found = None if writer.resource is None else read_container_status(writer.resource.status).seen
         if found is None:
             return
         try:
-            await self.act(page, found)
+            await self.act(writer, found)
         except EngineFailed as fault:
-            await page.write(records.stuck_merge(fault, self.yard.clock.now()))
+            await writer.write(records.stuck_merge(fault, self.context.clock.now()))
 
 
-async def stop_container(page: ContainerStatusWriter, found: SeenContainer) -> None:
-    """It has ended, and that we ended it was written first."""
-    await page.write(lambda _: {"stopping": found.started_at})
-    await page.yard.engine.stop(found.id, limits.CONTAINER_STOP_S)
-    await page.look(found.id, {"stuck": None})
+async def stop_container(writer: ContainerStatusWriter, found: SeenContainer) -> None:
+    """Stop the container. The status says first that planloop stops it."""
+    await writer.write(lambda _: {"stopping": found.started_at})
+    await writer.context.engine.stop(found.id, limits.CONTAINER_STOP_S)
+    await writer.look(found.id, {"stuck": None})
 
 
-async def remove_container(page: ContainerStatusWriter, found: SeenContainer) -> None:
-    """It is gone, and so are the networks that were left to it."""
-    resource = page.resource
+async def remove_container(writer: ContainerStatusWriter, found: SeenContainer) -> None:
+    """Remove the container, and the networks that no other container uses."""
+    resource = writer.resource
     is_other = resource is not None and found.tag.digest != running_digest(container_from_json(resource.spec))
     counts = ("failures", "tries", "losses") if is_other else ()
     gone: JsonObject = dict.fromkeys(("stuck", *counts))
-    await page.yard.engine.remove(found.id)
-    await page.look(found.id, gone)  # How often an earlier wish failed says nothing of what is wanted now.
-    if left := {page.yard.names.network(network) for network in _left(page)}:
-        with suppress(EngineFailed):  # Others may have joined it; who takes down the plan says so.
-            for network in left.intersection(await page.yard.networks()):
-                await page.yard.engine.remove_network(network)
+    await writer.context.engine.remove(found.id)
+    await writer.look(found.id, gone)  # Failures of an older version of the container no longer count.
+    if unused := {writer.context.names.network(network) for network in _unused_networks(writer)}:
+        with suppress(EngineFailed):  # A foreign container may have joined it; the teardown of the plan reports that.
+            for network in unused.intersection(await writer.context.networks()):
+                await writer.context.engine.remove_network(network)
 
 
-def _left(page: ContainerStatusWriter) -> set[str]:
-    """The networks of this container that no other is on, or about to be."""
+def _unused_networks(writer: ContainerStatusWriter) -> set[str]:
+    """Return the networks of this container that no other container is on, or about to join."""
     mine: set[str] = set()
     others: set[str] = set()
-    for one in page.yard.store.view.list("container"):
+    for one in writer.context.store.view.list("container"):
         networks = container_networks(container_from_json(one.spec))
-        if one.address == page.address:
+        if one.address == writer.address:
             mine |= set(networks)
-        elif read_container_status(one.status).seen is not None or START in live_jobs(page.yard.work, one.address):
+        elif read_container_status(one.status).seen is not None or START in live_jobs(writer.context.work, one.address):
             others |= set(networks)
     return mine - others
 
 
-async def update_limits(page: ContainerStatusWriter, found: SeenContainer) -> None:
-    """Its limits are those of the plan, or the status says that it cannot have them."""
-    resource = page.resource
+async def update_limits(writer: ContainerStatusWriter, found: SeenContainer) -> None:
+    """Set the limits of the container to those of the plan; if the engine refuses, the status says why."""
+    resource = writer.resource
     if resource is None:
         return
     spec = container_from_json(resource.spec)
     wanted, refused = ContainerLimits(spec.cpu, spec.memory_bytes, spec.pids), ""
     try:
-        await page.yard.engine.update(found.id, wanted)
+        await writer.context.engine.update(found.id, wanted)
     except EngineFailed as fault:
         if fault.reason in HEALS:
             raise
         refused = f"its limits were not changed: {fault}"
-    made = await page.look(found.id, {"stuck": None})
-    if not refused and made is not None and made.bound != wanted:
-        refused = _NOT_HELD
+    updated = await writer.look(found.id, {"stuck": None})
+    if not refused and updated is not None and updated.bound != wanted:
+        refused = _NOT_ENFORCED
     is_refused: JsonObject = {"bound_of": limits_digest(spec), "bound_why": refused}
-    await page.write(lambda _: is_refused if refused else {"bound_of": None, "bound_why": None})
+    await writer.write(lambda _: is_refused if refused else {"bound_of": None, "bound_why": None})

@@ -1,4 +1,4 @@
-"""The job that starts a container: its image, networks, volumes, mounts, variables, creation and start."""
+"""Job that starts a container: get its image, create networks and volumes, check mounts, create it, start it."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ from planloop.schemas.objects.plan import plan_file_name
 
 @frozen
 class SteeringFiles:
-    """`files` are those that the plan names, `mounted` folders that containers mount: both relative to its folder."""
+    """`files` control the plan, `mounted` are folders that containers mount: both relative to the plan's folder."""
 
     files: tuple[str, ...]
     mounted: tuple[str, ...]
@@ -67,9 +67,12 @@ class SteeringFiles:
 def container_mounts(
     spec: ContainerSpec, names: ContainerNames, ground: MountRoots, steering: SteeringFiles
 ) -> tuple[ContainerMount, ...]:
-    """The mounts of the container, and what is laid over them. Raises EngineFailed REFUSED. FollowedTools at files.
+    """Return the mounts of the container, and the mounts that protect files below them. Reads the disk.
 
-    That somebody is let in who could make a repository is noted.
+    Notes a mount through which the container could create a git repository (`write_guard.note_outside_access`).
+
+    Raises:
+        EngineFailed: REFUSED, a mount is not allowed.
     """
     out: list[ContainerMount] = []
     over: list[ContainerMount] = []
@@ -84,9 +87,10 @@ def container_mounts(
 
 
 def mount_owner(spec: ContainerSpec, ground: MountRoots) -> str:
-    """The user and group, as `1000:1000`, to whom all belongs that the container mounts of this machine and may write.
+    """Return the user and group, such as `1000:1000`, that own all folders of this machine that the container may
+    write.
 
-    Empty if that is root, or not one user. Looks at files.
+    Empty if the owner is root, or there are several. Reads the disk.
     """
     owners = set()
     for written in spec.written:
@@ -98,32 +102,36 @@ def mount_owner(spec: ContainerSpec, ground: MountRoots) -> str:
 
 
 def resolve_mount_source(written: str, folder: Path) -> Path:
-    """Where a path of the plan in `folder` is on this machine. Raises EngineFailed REFUSED. FollowedTools at files."""
+    """Return the path on this machine of a path that a plan in `folder` names. Reads the disk.
+
+    Raises:
+        EngineFailed: REFUSED, the path is a link, or the plan's folder holds the user's home.
+    """
     path = folder / Path(written).expanduser()
     if is_outside_plan(written):
         return path
     found, own = _real(path), _real(folder)
     if _real(Path.home()).is_relative_to(own):
-        hint = f"{write_guard.ELSEWHERE}; or name `{found}` itself, if that is meant"
+        hint = f"{write_guard.ELSEWHERE}; or mount `{found}` by its full path"
         raise EngineFailed(EngineErrorReason.REFUSED, write_guard.HOLDS_HOME.format(own), hint)
     if found != own / normpath(written):
-        why = f"`{written}` is a link, and leads to {found}"
-        raise EngineFailed(EngineErrorReason.REFUSED, why, f"name `{found}` itself, if that is meant")
+        why = f"`{written}` is a link to {found}"
+        raise EngineFailed(EngineErrorReason.REFUSED, why, f"if you want to mount `{found}`, write that path")
     return found
 
 
 def _guards(mount: ContainerMount, folder: Path, steering: SteeringFiles) -> Iterator[ContainerMount]:
-    """What is laid over a mount that takes in the plan's folder, or some of it. Raises EngineFailed REFUSED."""
+    """Yield the mounts that protect files below a mount of the plan's folder or a part of it. Raises EngineFailed."""
     own, host = _real(folder), _real(Path(mount.host))
-    takes_in_all = own.is_relative_to(host)
-    if not takes_in_all and not host.is_relative_to(own):
+    includes_all = own.is_relative_to(host)
+    if not includes_all and not host.is_relative_to(own):
         return
     state = own / write_guard.STATE
-    if takes_in_all and state.is_dir() and not state.is_symlink():
+    if includes_all and state.is_dir() and not state.is_symlink():
         yield ContainerMount(normpath(mount.target / state.relative_to(host)), is_read_only=True)
     if mount.is_read_only:
         return
-    if takes_in_all:
+    if includes_all:
         write_guard.note_outside_access(str(own))
     try:
         files, held = ([str(own / name) for name in names] for names in (steering.files, steering.mounted))
@@ -136,74 +144,78 @@ def _guards(mount: ContainerMount, folder: Path, steering: SteeringFiles) -> Ite
 
 
 def _real(path: Path) -> Path:
-    """Unlike `resolve`, this bears links that lead in a ring."""
+    """Return the path without links. Unlike `resolve`, it does not fail on a loop of links."""
     return Path(os.path.realpath(path))
 
 
-def container_variables(spec: ContainerSpec, yard: ContainerContext, *, has_home: bool = True) -> dict[str, str]:
-    """Each variable with its value, looked up now and kept nowhere. Raises EngineFailed when a secret is not there.
+def container_variables(spec: ContainerSpec, context: ContainerContext, *, has_home: bool = True) -> dict[str, str]:
+    """Return the variables with their values. Secrets are looked up now and stored nowhere.
 
-    Without `has_home`, for a user that the image may not know, HOME is a folder that everybody may write.
+    Without `has_home`, the image may not know the user, so HOME is a folder that every user may write.
+
+    Raises:
+        EngineFailed: NO_SECRET, a secret is missing.
     """
     try:
         return ({} if has_home else {"HOME": "/tmp"}) | {
-            name: secrets.resolve_value(value, yard.environment, yard.folder) for name, value in spec.env.items()
+            name: secrets.resolve_value(value, context.environment, context.folder) for name, value in spec.env.items()
         }
     except secrets.SecretMissing as missing:
-        hint = "put it there, or set the variable and run plan apply with it; nothing else need change"
+        hint = "create it, or set the variable and run plan apply again"
         raise EngineFailed(EngineErrorReason.NO_SECRET, str(missing), hint) from None
 
 
 # Volumes. They are created if missing, and stay, with the name of their maker, when the container goes.
 #
-# A person may use any volume of the plan. An agent may use those that it or agents below it made: it may not read what
-# others left, even if no container of the plan uses it any more.
+# A person may use any volume of the plan. An agent may use the volumes that it or its descendants made: it may not read
+# what others left, even if no container of the plan uses it now.
 
 
-async def create_volumes(yard: ContainerContext, name: str, spec: ContainerSpec) -> None:
-    """Returns when all volumes of the container `name` are there. Raises EngineFailed."""
+async def create_volumes(context: ContainerContext, name: str, spec: ContainerSpec) -> None:
+    """Create the missing volumes of the container `name`.
+
+    Raises:
+        EngineFailed: NAME_TAKEN, another agent made a volume of this name; or as the engine says.
+    """
     wanted = [mount.volume for mount in spec.mounts if mount.volume]
-    labels = yard.names.of_volume(_maker(yard, name)) if wanted else {}
+    labels = context.names.of_volume(_maker(context, name)) if wanted else {}
     for volume in wanted:
         try:
-            await yard.engine.make_volume(yard.names.volume(volume), labels)
+            await context.engine.make_volume(context.names.volume(volume), labels)
         except EngineFailed as fault:
             if (
                 fault.reason is not EngineErrorReason.NAME_TAKEN
-                or yard.names.volume(volume) not in await yard.volumes()
+                or context.names.volume(volume) not in await context.volumes()
             ):
                 raise
-            why = f"the volume `{volume}` holds what others have left in it"
-            raise EngineFailed(EngineErrorReason.NAME_TAKEN, why, "give it another name under `mounts`") from None
+            why = f"the volume `{volume}` holds data of another agent"
+            raise EngineFailed(EngineErrorReason.NAME_TAKEN, why, "use another name under `mounts`") from None
 
 
-def _maker(yard: ContainerContext, name: str) -> str | None:
-    plan = next(iter(yard.store.view.list("plan")), None)
-    return None if plan is None else container_maker(CurrentPlanReader(yard.store, plan.address).read(), name)
-
-
-# Progress of a pull or a build. It is written only now and then, because each write is a record.
+def _maker(context: ContainerContext, name: str) -> str | None:
+    plan = next(iter(context.store.view.list("plan")), None)
+    return None if plan is None else container_maker(CurrentPlanReader(context.store, plan.address).read(), name)
 
 
 class StartProgress:
-    """What was said last. `say` may be called from any thread."""
+    """Writes the progress of a pull or build into the status, at intervals, because each write is a record."""
 
-    def __init__(self, page: ContainerStatusWriter) -> None:
-        self._page = page
-        self._said = ""
+    def __init__(self, writer: ContainerStatusWriter) -> None:
+        self._writer = writer
+        self._newest = ""
 
     def say(self, words: str) -> None:
-        """Notes how far it is."""
-        self._said = words
+        """Set the newest progress. May be called from any thread."""
+        self._newest = words
 
     async def run(self) -> None:
-        """Writes it when it has changed, until cancelled. What is quick says nothing."""
-        told = ""
+        """Write the progress when it has changed, until cancelled; nothing before the first interval."""
+        written = ""
         while True:
-            await self._page.yard.clock.sleep(limits.CONTAINER_PROGRESS_S)
-            if self._said != told:
-                told = self._said
-                await self._page.write(lambda _: {"why": told})  # noqa: B023 - awaited here
+            await self._writer.context.clock.sleep(limits.CONTAINER_PROGRESS_S)
+            if self._newest != written:
+                written = self._newest
+                await self._writer.write(lambda _: {"why": written})  # noqa: B023 - awaited here
 
 
 # The engine, as root, finds mounted folders by name at each start. Commands of the plan cannot move a folder that a
@@ -212,7 +224,11 @@ class StartProgress:
 
 
 async def start_with_checked_mounts(engine: ContainerEngine, ref: str, spec: ContainerSpec, ground: MountRoots) -> None:
-    """Starts the container `ref` of `spec`, whose mounts are on `ground`. Raises EngineFailed."""
+    """Start the container `ref` of `spec`, whose mounts begin at `ground`.
+
+    Raises:
+        EngineFailed: it does not start, or a mounted folder was moved meanwhile (REFUSED).
+    """
     before = await _sources(spec, ground)
     with anyio.CancelScope(shield=True):
         await engine.start(ref)
@@ -223,12 +239,12 @@ async def start_with_checked_mounts(engine: ContainerEngine, ref: str, spec: Con
             raise
         if moved:
             await engine.remove(ref)
-            why = "a folder that it mounts was put out of its place while it started"
-            raise EngineFailed(EngineErrorReason.REFUSED, why, "leave it where it is; `plan apply` tries it again")
+            why = "a folder that it mounts was moved while it was starting"
+            raise EngineFailed(EngineErrorReason.REFUSED, why, "keep the folder in its place and run plan apply again")
 
 
 async def _sources(spec: ContainerSpec, ground: MountRoots) -> tuple[tuple[str, int, int], ...]:
-    """The folders and files of this machine that it mounts, by what tells them from all others."""
+    """Return the mounted folders and files of this machine with their device and inode numbers."""
     if not any(mount.host for mount in spec.mounts):
         return ()
     return await anyio.to_thread.run_sync(_looked_at, spec, ground)
@@ -240,137 +256,142 @@ def _looked_at(spec: ContainerSpec, ground: MountRoots) -> tuple[tuple[str, int,
     for path in (resolve_mount_source(host, ground.start(host)) for host in hosts):
         try:
             seen = path.stat()
-        except OSError:  # The engine has the words for that.
+        except OSError:  # The engine reports this.
             continue
         found.append((str(path), seen.st_dev, seen.st_ino))
     return tuple(found)
 
 
-# Each step finds what an earlier try has left, so the job may be interrupted anywhere and repeated.
-
-
 @frozen
 class StartJob:
-    """Brings up the container at `address`."""
+    """Starts the container at `address`.
 
-    yard: ContainerContext
+    Each step finds what an earlier try has left, so the job may be interrupted anywhere and repeated.
+    """
+
+    context: ContainerContext
     address: str
     uid: str
 
     async def __call__(self) -> None:
-        """Returns when it runs, or when the status says why it does not."""
-        page = ContainerStatusWriter(self.yard, self.address, self.uid)
-        resource = page.resource
+        """Return when the container runs, or when its status says why it does not."""
+        writer = ContainerStatusWriter(self.context, self.address, self.uid)
+        resource = writer.resource
         if resource is None:
             return
         spec = container_from_json(resource.spec)
         of = running_digest(spec)
         try:
-            await self._raise(page, spec, of, read_container_status(resource.status))
+            await self._bring_up(writer, spec, of, read_container_status(resource.status))
         except EngineFailed as fault:
-            await self._failed(page, of, fault)
+            await self._failed(writer, of, fault)
 
-    async def _failed(self, page: ContainerStatusWriter, of: str, fault: EngineFailed) -> None:
-        merge = records.engine_error_merge(of, fault, self.yard.look_token, self.yard.clock.now())
-        await page.write(lambda status: merge(status) | {"doing": None})
+    async def _failed(self, writer: ContainerStatusWriter, of: str, fault: EngineFailed) -> None:
+        merge = records.engine_error_merge(of, fault, self.context.look_token, self.context.clock.now())
+        await writer.write(lambda status: merge(status) | {"doing": None})
 
-    async def _raise(self, page: ContainerStatusWriter, spec: ContainerSpec, of: str, status: ContainerStatus) -> None:
+    async def _bring_up(
+        self, writer: ContainerStatusWriter, spec: ContainerSpec, of: str, status: ContainerStatus
+    ) -> None:
         found = status.seen
         if found is not None and found.run != "created":
-            await page.write(lambda _: {**records.HEALTHY_MERGE, "doing": "start"})
-            await self._start(page, found.id, spec, status.starts + (found.run != "paused"))
+            await writer.write(lambda _: {**records.HEALTHY_MERGE, "doing": "start"})
+            await self._start(writer, found.id, spec, status.starts + (found.run != "paused"))
             return
         if found is None:
-            await page.write(lambda _: {**records.HEALTHY_MERGE, "doing": "image"})
-            image, incarnation = (await self._image(page, spec)).id, status.incarnation + 1
-        else:  # Created again: who made it may have died before it was in all of its networks.
+            await writer.write(lambda _: {**records.HEALTHY_MERGE, "doing": "image"})
+            image, incarnation = (await self._image(writer, spec)).id, status.incarnation + 1
+        else:  # Created again: the owner may have crashed before it had joined all of its networks.
             image, incarnation = found.image, found.tag.incarnation
         tag = ContainerTag(self.address, self.uid, incarnation, of)
-        await page.write(lambda _: {**records.HEALTHY_MERGE, "doing": "start", "incarnation": incarnation, "starts": 0})
+        await writer.write(
+            lambda _: {**records.HEALTHY_MERGE, "doing": "start", "incarnation": incarnation, "starts": 0}
+        )
         creation = await self._creation(spec, image, tag)
-        # What the engine was asked for happens, also when nobody waits any more: nothing begins after this has ended.
+        # The engine finishes a request even if the job is cancelled, so wait: nothing may begin after the job has
+        # ended.
         with anyio.CancelScope(shield=True):
             ref = await self._created(creation)
-        await self._start(page, ref, spec, 1)
+        await self._start(writer, ref, spec, 1)
 
-    async def _start(self, page: ContainerStatusWriter, ref: str, spec: ContainerSpec, starts: int) -> None:
-        """It has begun for the time `starts`. A start that the engine could not do is none."""
+    async def _start(self, writer: ContainerStatusWriter, ref: str, spec: ContainerSpec, starts: int) -> None:
+        """Start the container for the time `starts`. A failed start does not count."""
         is_begun: JsonObject = {}
         try:
-            await start_with_checked_mounts(self.yard.engine, ref, spec, self._ground(spec))
+            await start_with_checked_mounts(self.context.engine, ref, spec, self._ground(spec))
             is_begun = {"starts": starts, "tries": None}
         finally:
-            await page.look(ref, {"doing": None, "bound_of": None, "bound_why": None, **is_begun})
+            await writer.look(ref, {"doing": None, "bound_of": None, "bound_why": None, **is_begun})
 
     async def _created(self, creation: ContainerCreation) -> str:
-        """Makes it, in place of what an earlier try may have left under its name."""
-        engine = self.yard.engine
+        """Create the container; replace one that an earlier try left under its name."""
+        engine = self.context.engine
         try:
             return await engine.create(creation)
         except EngineFailed as fault:
             left = await engine.container(creation.name) if fault.reason is EngineErrorReason.NAME_TAKEN else None
-            if left is None or not self.yard.is_ours(left):
+            if left is None or not self.context.is_ours(left):
                 raise
         await engine.remove(left.id)
         return await engine.create(creation)
 
-    async def _image(self, page: ContainerStatusWriter, spec: ContainerSpec) -> ImageFacts:
-        """The image, made or fetched if need be; how far that is stands in the status."""
-        progress = StartProgress(page)
-        made: ImageFacts | EngineFailed
+    async def _image(self, writer: ContainerStatusWriter, spec: ContainerSpec) -> ImageFacts:
+        """Return the image; build or pull it if needed, with progress in the status."""
+        progress = StartProgress(writer)
+        image: ImageFacts | EngineFailed
         async with anyio.create_task_group() as group:
             group.start_soon(progress.run)
             try:
-                made = await self._imaged(spec, progress.say)
+                image = await self._get_image(spec, progress.say)
             except EngineFailed as fault:
-                made = fault
+                image = fault
             group.cancel_scope.cancel()
-        if isinstance(made, EngineFailed):
-            raise made
-        return made
+        if isinstance(image, EngineFailed):
+            raise image
+        return image
 
-    async def _imaged(self, spec: ContainerSpec, say: Callable[[str], None]) -> ImageFacts:
-        engine = self.yard.engine
+    async def _get_image(self, spec: ContainerSpec, say: Callable[[str], None]) -> ImageFacts:
+        engine = self.context.engine
         if spec.build:
             return await engine.build(await self._build(spec.build), say)
         if spec.rootfs:
             tar = await self._place(spec.rootfs)
-            return await ensure_rootfs_image(tar, engine, self.yard.run_folder / "images", say)
+            return await ensure_rootfs_image(tar, engine, self.context.run_folder / "images", say)
         found = await engine.image(spec.image)
         if found is None and (fault := stock.missing_image_error(spec.image)) is not None:
             raise fault
         return found or await engine.pull(spec.image, say)
 
     async def _build(self, written: JsonObject) -> ImageBuild:
-        # Not labelled as ours: what others run of the image would be taken for a container of the plan.
+        # Without the plan's labels: a container that others run from the image would inherit them.
         args = {name: str(value) for name, value in written.get("args", {}).items()}
         folder = await self._place(written["folder"])
         return ImageBuild(folder, written.get("file", ""), written.get("target", ""), args)
 
     async def _place(self, written: str) -> Path:
-        return await anyio.to_thread.run_sync(resolve_mount_source, written, self.yard.folder)
+        return await anyio.to_thread.run_sync(resolve_mount_source, written, self.context.folder)
 
     async def _creation(self, spec: ContainerSpec, image: str, tag: ContainerTag) -> ContainerCreation:
-        names, engine = self.yard.names, self.yard.engine
+        names, engine = self.context.names, self.context.engine
         networks = container_networks(spec)
         for network in networks:
             await engine.make_network(names.network(network), names.ours, is_internal=network == INTERNAL)
         name, user = self.address.partition("/")[2], spec.user or await self._owner(spec, image)
-        await create_volumes(self.yard, name, spec)
+        await create_volumes(self.context, name, spec)
         return ContainerCreation(
             name=names.container(name),
             image=image,
-            labels={**spec.labels, **tag.labels(names, self.yard.epoch), SECRETS: secrets_label(spec.env)},
+            labels={**spec.labels, **tag.labels(names, self.context.epoch), SECRETS: secrets_label(spec.env)},
             cmd=spec.cmd,
             entrypoint=spec.entrypoint,
-            env=container_variables(spec, self.yard, has_home=user == spec.user),
+            env=container_variables(spec, self.context, has_home=user == spec.user),
             workdir=spec.workdir,
             mounts=await self._mounts(spec) if spec.mounts else (),
             network=ContainerNetwork(
                 names=tuple(names.network(network) for network in networks),
                 aliases=(name,),
                 ports=tuple(PublishedPort(port.inside, port.host) for port in spec.ports) if networks else (),
-                # Its first alias; the engine would choose a new name for each container.
+                # The same as its first alias; by default the engine chooses another name for each container.
                 host_name=name[: limits.HOST_NAME_CHARS_MAX] if networks else HOST_CUT_OFF,
             ),
             bound=ContainerLimits(spec.cpu, spec.memory_bytes, spec.pids),
@@ -379,11 +400,11 @@ class StartJob:
         )
 
     async def _owner(self, spec: ContainerSpec, image: str) -> str:
-        """The user that the container is to run as where plan and image name none; empty for root.
+        """Return the user to run the container as if plan and image name none; empty for root.
 
-        Without capabilities root may not write what belongs to an ordinary user, and what it makes belongs to root.
+        Without capabilities, root may not write files of an ordinary user, and its new files belong to root.
         """
-        engine = self.yard.engine
+        engine = self.context.engine
         if spec.cap_add or not spec.written or (await engine.facts()).maps_users:
             return ""
         found = await engine.image(image)
@@ -393,14 +414,14 @@ class StartJob:
 
     async def _mounts(self, spec: ContainerSpec) -> tuple[ContainerMount, ...]:
         ground, steering = self._ground(spec), self._steering()
-        return await anyio.to_thread.run_sync(container_mounts, spec, self.yard.names, ground, steering)
+        return await anyio.to_thread.run_sync(container_mounts, spec, self.context.names, ground, steering)
 
     def _ground(self, spec: ContainerSpec) -> MountRoots:
-        return mount_roots(self.yard.store.view, spec, self.yard.folder)
+        return mount_roots(self.context.store.view, spec, self.context.folder)
 
     def _steering(self) -> SteeringFiles:
-        view = self.yard.store.view
-        # Whoever's commands will run in it: what steers anybody is nobody's to write.
+        view = self.context.store.view
+        # The files that control any agent are protected in every container, whichever agents run commands in it.
         guarded = (pattern for agent in view.list("agent") for pattern in agent.spec["rights"].get("guarded", ()))
         files = steering_files(plan_file_name(next(iter(view.list("plan")), None)), guarded)
         return SteeringFiles(files, mounted_folders(view))

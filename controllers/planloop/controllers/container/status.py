@@ -1,4 +1,4 @@
-"""The status of a container as typed values. In the log it is one flat map, which `read_container_status` groups."""
+"""Status of a container as typed values. In the log it is one flat map, which `read_container_status` groups."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class SeenContainer:
 
     @property
     def has_ended(self) -> bool:
-        """Whether it ran, or could not be started, and does not run now."""
+        """Whether it ran, or could not be started, and is not running now."""
         return self.run in ("exited", "dead")
 
     @property
@@ -129,13 +129,13 @@ class ProbeResult:
     said: str = ""
 
     def is_well_in(self, started_at: float) -> bool:
-        """Whether it is well in that run."""
+        """Whether the container is healthy in that run."""
         return self.is_well is True and self.started_at == started_at
 
 
 @frozen
 class EngineTrouble:
-    """What the engine refused `failures` times in a row, and why; it is asked again at `retry_at`."""
+    """A request that the engine refused `failures` times in a row, and why; the next try is at `retry_at`."""
 
     failures: int = 0
     reason: str = ""
@@ -151,8 +151,8 @@ class EngineTrouble:
 class ContainerFailure:
     """The last failure: of the digest `of`, for `reason`, explained by `why`, seen by the owner `by`.
 
-    It is tried again at `retry_at`. With None it is tried again only after a change: another digest is wanted, or, if
-    the engine refused it, another owner than `by` asks.
+    The next try is at `retry_at`. If None, it is tried again only after a change: another digest is wanted, or, if the
+    engine refused it, another owner than `by` tries.
     """
 
     of: str = ""
@@ -165,8 +165,8 @@ class ContainerFailure:
 
 @frozen
 class FailureCounts:
-    """Failures in a row. `failures` are runs that failed, `tries` calls that the engine could not do, and `losses`
-    running containers that something else removed. Only `failures` say anything about the program.
+    """Failures in a row: `failures` of runs, `tries` of requests to the engine, and `losses` of running containers that
+    something else removed. Only `failures` say anything about the program.
     """
 
     failures: int = 0
@@ -178,10 +178,10 @@ class FailureCounts:
 class RunEnd:
     """How far the end of a run was handled. Runs are identified by their `started_at`.
 
-    `stopping` is the run that the controller began to stop: how that one ends says nothing. `counted` is the run whose
-    end was counted, `logged` the run whose output is completely in the blob `log`; `last` is the end of that output.
-    The digest `done_of` is not run again, because it ended well or `is_expired`. `is_spent`: it was no longer wanted;
-    if it is wanted again, it starts from the beginning.
+    `stopping` is the run that the controller began to stop: its exit code is ignored. `counted` is the run whose end
+    was counted, `logged` the run whose output is completely in the blob `log`; `last` is the end of that output. The
+    digest `done_of` does not run again, because it ended with exit code 0 or `is_expired`. `is_spent`: it was no longer
+    wanted; if it is wanted again, it starts from the beginning.
     """
 
     stopping: float = -1.0
@@ -204,11 +204,11 @@ class RefusedLimits:
 
 @frozen
 class ContainerStatus:
-    """What is known of a container. What runs is identified by its digest (`running_digest`).
+    """What is known of a container. Versions of its spec are identified by `running_digest`.
 
     `looked` is the owner that last looked at the engine (`ContainerContext.look_token`); `seen` is None if there is no
-    container. `doing` is the step of the start job; meanwhile `failure.why` is its progress. `starts` counts those of
-    this `incarnation`. `stuck` is why a container that must go does not, `engine` why the engine's state is unknown.
+    container. `doing` is the step of the start job; meanwhile `failure.why` is its progress. `starts` counts the starts
+    of this `incarnation`. `stuck` is why the container cannot be removed, `engine` why the engine's state is unknown.
     """
 
     looked: str = ""
@@ -229,11 +229,11 @@ _IN_LOG = {
     ContainerFailure: {"of": "failed_of", "by": "failed_by"},
     RefusedLimits: {"of": "bound_of", "why": "bound_why"},
 }
-"""The names of members in the log where they are not those of the fields."""
+"""Names of members in the log that differ from the names of the fields."""
 
 
 def read_container_status(raw: JsonObject) -> ContainerStatus:
-    """The typed form of a container's `status`."""
+    """Return the typed form of a container's `status`."""
     own: dict[str, Any] = {
         name: raw[name] for name in ("looked", "incarnation", "starts", "doing") if raw.get(name) is not None
     }
@@ -252,7 +252,7 @@ def read_container_status(raw: JsonObject) -> ContainerStatus:
 
 
 def _part(kind: type[T], raw: JsonObject) -> T:
-    """The fields of `kind` that the flat map has."""
+    """Return the fields of `kind` that the flat map has."""
     names = _IN_LOG.get(kind, {})
     fields: tuple[str, ...] = getattr(kind, "__match_args__")  # noqa: B009 - not in the type of a class
     return kind(**{name: value for name in fields if (value := raw.get(names.get(name, name))) is not None})
