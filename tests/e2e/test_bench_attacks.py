@@ -43,8 +43,8 @@ def test_links_and_cases_of_its_own_give_an_agent_no_verdict_and_stop_no_run(fol
     assert said.code == 0, said.text
     ends = benches.ends(folder.path / "reports/attacked/r")
     assert {name: (end["verdict"], end["why"]) for name, end in ends.items()} == {
-        "one forges 1": ("fail", "right: out.txt is not there"),
-        "one links 1": ("fail", "right: out.txt is not there"),
+        "one forges 1": ("fail", "right: out.txt does not exist"),
+        "one links 1": ("fail", "right: out.txt does not exist"),
     }
 
 
@@ -82,7 +82,7 @@ def test_a_helper_sees_no_more_of_the_run_than_who_made_it(folder: Folder, helpe
     run = folder.path / "reports/attacked/r"
     assert (run / "work/one--helped--1/up/plan.json").exists()
     assert {name: (end["verdict"], end["why"]) for name, end in benches.ends(run).items()} == {
-        "one helped 1": ("fail", "right: out.txt is not there")
+        "one helped 1": ("fail", "right: out.txt does not exist")
     }
     (events,) = run.glob(".plan/*/events.jsonl")
     assert "FolderLeadsOut" in events.read_text()

@@ -21,7 +21,7 @@ tasks:
 def test_pull_writes_what_was_patched_and_touches_no_other_byte(folder: Folder) -> None:
     file = folder.write("p.plan.yaml", COMMENTED)
     with folder.started("p.plan.yaml") as owner:
-        owner.until("its agent works")
+        owner.until("its agent is working")
         assert folder.run("patch", "talk", "goal=patched").code == 0
 
         said = folder.run("pull", "p.plan.yaml")
@@ -35,7 +35,7 @@ def test_pull_writes_what_was_patched_and_touches_no_other_byte(folder: Folder) 
 def test_sync_writes_what_was_patched_into_the_file_by_itself(folder: Folder) -> None:
     file = folder.write("p.plan.yaml", COMMENTED)
     with folder.started("p.plan.yaml", "--sync") as owner:
-        owner.until("its agent works")
+        owner.until("its agent is working")
         folder.run("patch", "talk", "goal=patched")
         owner.until("p.plan.yaml written")
 
@@ -46,7 +46,7 @@ def test_sync_writes_what_was_patched_into_the_file_by_itself(folder: Folder) ->
 def test_a_save_from_an_editor_that_shows_an_older_text_loses_nothing(folder: Folder) -> None:
     file = folder.write("p.plan.yaml", COMMENTED)
     with folder.started("p.plan.yaml", "--sync") as owner:
-        owner.until("its agent works")
+        owner.until("its agent is working")
         folder.run("patch", "talk", "notes=from the side")
         owner.until("p.plan.yaml written")
 
@@ -64,7 +64,7 @@ def test_a_save_from_an_editor_that_shows_an_older_text_loses_nothing(folder: Fo
 def test_a_broken_save_is_a_condition_of_the_plan_until_it_is_mended(folder: Folder) -> None:
     file = folder.write("p.plan.yaml", COMMENTED)
     with folder.started("p.plan.yaml") as owner:
-        owner.until("its agent works")
+        owner.until("its agent is working")
         file.write_text(COMMENTED.replace("goal:", "gaol:"))
         owner.until("P0201")
         broken = folder.json("get", "plan/p")["status"]["conditions"]["FileInvalid"]
@@ -80,7 +80,7 @@ def test_a_broken_save_is_a_condition_of_the_plan_until_it_is_mended(folder: Fol
 def test_rollback_holds_the_file_back_until_it_changes(folder: Folder) -> None:
     file = folder.write("p.plan.yaml", COMMENTED)
     with folder.started("p.plan.yaml") as owner:
-        owner.until("its agent works")
+        owner.until("its agent is working")
         file.write_text(COMMENTED.replace("the first words", "a mistake"))
         owner.until("edited ")
         first = folder.run("history", "-o", "name").out.split()[0]

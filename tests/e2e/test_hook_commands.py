@@ -29,7 +29,7 @@ def test_a_preview_says_which_hooks_are_attached_changed_and_detached(folder: Fo
     golden_text.said_in(new)
     assert "hook/a/guard" not in new
     with folder.started("demo.plan.yaml") as owner:
-        owner.until("its agent works")
+        owner.until("its agent is working")
         changed = PLAN.replace("write(*)", "write(src/**)").replace("  first: lib:planning\n", "")
         folder.write("other.plan.yaml", changed)
         said = folder.run("diff", "other.plan.yaml").out
@@ -45,7 +45,7 @@ def test_a_preview_says_which_hooks_are_attached_changed_and_detached(folder: Fo
 def test_hooks_are_listed_described_explained_and_approved_away(folder: Folder) -> None:
     folder.write("demo.plan.yaml", PLAN)
     with folder.started("demo.plan.yaml") as owner:
-        owner.until("its agent works")
+        owner.until("its agent is working")
         listed = folder.run("get", "hooks").out
         assert [line.split()[0] for line in listed.splitlines()] == [
             *("HOOK", "a/first", "a/guard", "a/spawn-limit", "first", "guard")

@@ -132,7 +132,7 @@ tasks:
 def test_who_takes_a_lock_from_a_command_is_told_that_it_goes_on(folder: Folder) -> None:
     folder.write("task.yaml", "plan: demo\ntasks: {x: {locks: [out], run: 'until test -e go; do sleep 0.05; done'}}\n")
     with folder.started("task.yaml") as owner:
-        owner.until("its command runs")
+        owner.until("its command is running")
         for words, code, cure in (
             (("send", "lock/out", "hello"), Exit.NOT_FOUND, "plan get agents"),
             (("logs", "lock/out"), Exit.USAGE, "plan describe lock/out"),

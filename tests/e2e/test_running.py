@@ -48,7 +48,7 @@ def test_a_failed_task_ends_apply_with_10_and_independent_work_goes_on(folder: F
 def test_ctrl_c_leaves_says_what_goes_on_and_the_next_apply_adopts_it(folder: Folder) -> None:
     folder.write("p.plan.yaml", UNTIL_STOPPED)
     with folder.started("p.plan.yaml") as owner:
-        owner.until("its command runs")
+        owner.until("its command is running")
         owner.process.send_signal(signal.SIGINT)
         assert owner.ended() == 8
         golden_text.said_in(owner.text, "task/go")
@@ -84,7 +84,7 @@ def test_detach_leaves_an_owner_and_down_stops_it_with_its_commands(folder: Fold
 def test_waiting_for_what_will_not_come_ends_at_once(folder: Folder) -> None:
     folder.write("p.plan.yaml", LONG)
     with folder.started("p.plan.yaml") as owner:
-        owner.until("its command runs")
+        owner.until("its command is running")
         assert folder.run("cancel", "wait").code == 0
 
         said = folder.run("wait", "wait", "--timeout", "15s")

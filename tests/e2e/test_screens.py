@@ -99,7 +99,7 @@ def test_an_error_has_its_place_in_a_narrow_terminal_too(folder: Folder) -> None
 def test_ctrl_c_says_what_goes_on_and_the_next_apply_takes_it_over(folder: Folder, presses: str) -> None:
     folder.write("p.yaml", LONG + "  walk: {run: 'echo walked >> walked; while [ ! -e stop ]; do sleep 0.05; done'}\n")
     with terminal(folder, "apply", "p.yaml") as screen:
-        screen.until("its command runs")
+        screen.until("its command is running")
         screen.press(presses)
         code = screen.ended()
         assert code in ((8,) if presses == "\x03" else (8, 130))

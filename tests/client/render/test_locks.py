@@ -72,7 +72,7 @@ def test_who_waits_is_said_to_wait_for_whoever_has_the_lock_by_now() -> None:
         'agent/c: lock src/app.py is held by agent/a (write) since 10:00:00 UTC, "a; first" · conflict/1 stands over it'
     )
     stale = Resource("task/c", Uid("c"), 1, {}, {"why": old, "conditions": {"Ready": {"message": old}}})
-    other = Resource("task/d", Uid("d"), 1, {}, {"why": "its agent works"})
+    other = Resource("task/d", Uid("d"), 1, {}, {"why": "its agent is working"})
     assert locks.names_lock_holders([other, stale]) and not locks.names_lock_holders([other])
 
     found, untouched = locks.with_current_holders([stale, other], [lock(DOCS)])

@@ -120,7 +120,7 @@ async def test_a_link_that_leads_out_of_the_workspace_shows_a_check_nothing(
     found = [await find(bench, kind, path=path, **arguments) for kind, arguments in READERS]
 
     assert [one.result for one in found] == ["fail"] * len(READERS)
-    end = f": the link {link} leads out of the workspace"
+    end = f": the link {link} points outside the workspace"
     assert [one.message for one in found if not one.message.endswith(end)] == []
     assert "4711" not in f"{found}"
 
@@ -145,7 +145,7 @@ async def test_a_workspace_that_changes_places_with_a_link_meanwhile_shows_a_che
     thread.start()
     try:
         found: list[CheckFinding] = []
-        while len(found) < 400 or not any("leads out" in one.message for one in found):
+        while len(found) < 400 or not any("points outside" in one.message for one in found):
             found.append(await find(firm, "contains", path="plan.json", text="4711"))
     finally:
         stop.set()

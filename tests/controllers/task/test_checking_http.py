@@ -123,13 +123,16 @@ def first_time_only() -> AbstractAsyncContextManager[str]:
 
 WRONG: dict[str, tuple[Serves, str]] = {
     "an echo of a constant": (constant, "the body does not contain"),
-    "what another sent": (of_the_last_who_asked, "; it answers what another request sent"),
+    "what another sent": (of_the_last_who_asked, "; the answer contains the nonce of another request"),
     "no JSON": (text_only, "step 2: POST"),
     "a good first impression": (first_time_only, " of 20: step "),
     "nowhere": (lambda: serving(("GET", "/echo", echo)), "the status is 404, not 2xx"),
-    "not HTTP": (lambda: answering(b"SSH-2.0-OpenSSH_9.2\r\n"), "does not answer in HTTP: Bad status line"),
-    "not a word": (lambda: answering(b""), "hangs up without an answer"),
-    "half an answer": (lambda: answering(b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\nhalf"), "breaks off in the"),
+    "not HTTP": (lambda: answering(b"SSH-2.0-OpenSSH_9.2\r\n"), "does not answer with HTTP: Bad status line"),
+    "not a word": (lambda: answering(b""), "closes the connection without an answer"),
+    "half an answer": (
+        lambda: answering(b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\nhalf"),
+        "closes the connection in the middle of its answer",
+    ),
 }
 
 
@@ -195,7 +198,7 @@ async def test_what_an_answer_had_is_kept_for_later_steps_with_its_type_and_cook
         good = await find(bench, url=url, steps=[made, shown, sent])
         lacks = await find(bench, url=url, steps=[made | {"keep": {"id": "/id"}}])
 
-    assert (good.result, good.message) == ("pass", "3 steps hold")
+    assert (good.result, good.message) == ("pass", "3 steps pass")
     assert lacks.result == "fail"
     said(lacks.message, "/id")
 

@@ -88,15 +88,18 @@ async def test_a_chat_in_which_one_does_not_hear_the_other_fails(
 
 
 WRONG: dict[str, tuple[Chats, str]] = {
-    "all go when one goes": (at("/ws", chats.Fragile), "step 4: the connection of bob was closed with 1000"),
-    "everything twice": (at("/ws", chats.Twice), "step 6: bob hears"),
-    "a flood": (at("/ws", chats.Flood), "bob is sent 1,000 frames and more"),
+    "all go when one goes": (at("/ws", chats.Fragile), "step 4: the connection of bob was closed with code 1000"),
+    "everything twice": (at("/ws", chats.Twice), "step 6: bob receives"),
+    "a flood": (at("/ws", chats.Flood), "bob received 1,000 frames, the limit"),
     "frames too large": (at("/ws", chats.Huge), "the connection of bob was closed"),
-    "a socket where nobody looks": (at("/elsewhere", chats.Chat), "/ws answers 404 and opens no websocket; /chat"),
-    "no HTTP": (lambda: answering(b"220 mail\r\n"), "/ws opens no websocket: Bad status line; /chat"),
+    "a socket at an untried path": (
+        at("/elsewhere", chats.Chat),
+        "/ws answers 404 and does not open a WebSocket; /chat",
+    ),
+    "no HTTP": (lambda: answering(b"220 mail\r\n"), "/ws does not open a WebSocket: Bad status line; /chat"),
     "one elsewhere": (
         lambda: answering(b"HTTP/1.1 302 Found\r\nLocation: http://localhost:1/\r\nContent-Length: 0\r\n\r\n"),
-        "/ws opens no websocket: it redirects to http://localhost:1/; /chat",
+        "/ws does not open a WebSocket: it redirects to http://localhost:1/; /chat",
     ),
 }
 
@@ -117,11 +120,11 @@ async def test_a_frame_that_comes_while_the_wait_ends_is_heard() -> None:
     bob = SocketClient("bob", ExchangeTranscript())
 
     async def send() -> None:
-        bob.heard.append("hi")
+        bob.received.append("hi")
 
     async with anyio.create_task_group() as group:
-        group.start_soon(send)  # Begins when `hears` first waits, and by then its time is over.
-        assert await bob.hears("hi", 0.0)
+        group.start_soon(send)  # Begins when `receives` first waits, and by then its time is over.
+        assert await bob.receives("hi", 0.0)
 
 
 @pytest.mark.parametrize(
@@ -130,9 +133,9 @@ async def test_a_frame_that_comes_while_the_wait_ends_is_heard() -> None:
         (
             chats.Chat,
             "50ms",
-            'bob does not hear "{hi}" within 0.05 s; the last that it heard is "{hi}", for an earlier step',
+            'bob does not receive "{hi}" within 0.05 s; its last frame is "{hi}", used by an earlier step',
         ),
-        (chats.Hasty, "30s", 'bob does not hear "{hi}": the connection of bob was closed with 1000'),
+        (chats.Hasty, "30s", 'bob does not receive "{hi}": the connection of bob was closed with code 1000'),
     ],
     ids=["heard before", "closed before"],
 )
@@ -175,7 +178,7 @@ async def test_who_was_dropped_comes_back_and_who_greets_is_let_in(bench: CheckE
     async with at("/ws", chats.Named)() as url:
         found = await find(bench, url=url, frame={"else": [shape]}, steps=steps)
 
-    assert (found.result, found.message.startswith("7 steps hold at /ws, in frames like {")) == ("pass", True)
+    assert (found.result, found.message.startswith("7 steps pass at /ws, in frames like {")) == ("pass", True)
 
 
 async def test_the_page_is_watched_first_and_its_greeting_and_its_frames_are_learnt(bench: CheckEnvironment) -> None:
@@ -197,8 +200,8 @@ async def test_the_page_is_watched_first_and_its_greeting_and_its_frames_are_lea
 @pytest.mark.parametrize(
     ("seen", "result", "words"),
     [
-        (None, "fail", "the page opens no socket, and there is no other way to try"),
-        ("no browser here", "error", "the page cannot be watched: no browser here"),
+        (None, "fail", "the page opens no socket, and the check names no other way"),
+        ("no browser here", "error", "the page cannot be observed: no browser here"),
     ],
 )
 async def test_a_page_that_is_all_there_is_and_shows_no_socket_is_told_from_no_browser(
@@ -324,7 +327,7 @@ async def test_a_program_whose_answers_do_not_come_fails_at_the_step_that_waits_
             bench, timeout_s=5.0, url=url, discover={"else": ["/ws"]}, frame={"else": ["text"]}, steps=steps
         )
 
-    words = 'at /ws, in frames of plain text, step 2: bob hears "hi", which is not done in the time of the check'
+    words = 'at /ws, in frames of plain text, step 2: bob receives "hi": not done before the time limit of the check'
     assert (found.result, found.message) == ("fail", words)
     assert found.probes == 3
     assert b"ann > hi" in found.evidence["frames.txt"]
@@ -339,7 +342,7 @@ async def test_a_program_that_reads_nothing_fails_and_keeps_nobody_waiting(bench
         )
 
     assert found.result == "fail"
-    assert found.message.endswith("which is not done in the time of the check")
+    assert found.message.endswith("not done before the time limit of the check")
 
 
 async def test_nothing_listening_is_told_as_such_and_nobody_has_looked(bench: CheckEnvironment) -> None:

@@ -60,7 +60,7 @@ def test_a_failed_task_tells_why_and_how_to_go_on() -> None:
     world.run("a", code=1)
 
     said(told(world, "a").message, "flaky")
-    assert told(world, "a").unblocks == ("plan resume task/a", "it is edited")
+    assert told(world, "a").unblocks == ("plan resume task/a", "edit the task")
     assert told(world, ".").message == "task/a failed"
 
 

@@ -250,7 +250,7 @@ async def test_who_waits_for_a_slot_says_so_and_is_woken_when_one_is_free(tmp_pa
         await here.until_state("task/a", "running")
 
         says = explain_task(here.task("task/b"), here.store.view, 0.0, lambda *_: "")
-        assert (says.state, says.message) == (TaskState.WAITING, "1 of 1 tasks are at work")
+        assert (says.state, says.message) == (TaskState.WAITING, "1 running task, and `limits.tasks` is 1")
         assert not here.task("task/b").status  # A plan of 1,000 tasks would begin with 1,000 writes.
         await anyio.Path(tmp_path / "gate").write_text("go\n")  # Waits until the command reads.
         await here.until_state("task/.", "done")

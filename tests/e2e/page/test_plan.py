@@ -390,7 +390,7 @@ def test_a_task_without_a_status_shows_that_it_waits_for_a_slot(running: Running
     page.goto(served(folder).url)
     expect(item(page, "b")).to_contain_text("waits for a slot")
     page.get_by_role("treeitem", name="b").click()
-    expect(page.get_by_text("1 of 1 tasks are at work")).to_be_visible()
+    expect(page.get_by_text("1 running task, and `limits.tasks` is 1")).to_be_visible()
 
 
 PRINTS = """\

@@ -1,8 +1,8 @@
-"""A task's budget: granted out of what is left above it, and charged for its commands and retries. Pure.
+"""Budget of a task: granted from what its ancestors have left, charged for its commands and retries. Pure.
 
-The ledgers are in the statuses of tasks (`planloop.schemas.objects.budget`). A grant is carved in the record that
-starts the task, a refund made when it and all below it have ended; in between, edits of the budget change the grant.
-Waiting does not count as time: only a command that runs, and a turn of an agent, spend it.
+The ledgers are in the statuses of tasks (`planloop.schemas.objects.budget`). The record that starts a task also grants
+its budget; the rest is refunded when the task and all its descendants have ended. Edits of the budget in between change
+the grant. Only running commands and turns of agents use time; waiting does not.
 """
 
 from __future__ import annotations
@@ -31,14 +31,15 @@ from planloop.schemas.objects.budget import (
 from planloop.schemas.objects.task import ENDED, RunWork, TaskState
 from planloop.schemas.resource import Resource
 
-TIMEOUT_MIN_S = 0.1  # What is left of a budget may be next to nothing, and zero would mean no limit to some.
+TIMEOUT_MIN_S = 0.1  # Some programs take a time limit of zero as no limit.
 NO_BUDGET_LEFT = "NoBudgetLeft"
-RAISE = ("what holds the rest of it ends", "the budget above is raised, or this one is lowered")
+OTHERS_END = "a task that holds the rest of the budget ends"
+RAISE = (OTHERS_END, "raise the parent's budget, or lower this one")
 
 
 @frozen
 class BudgetChange:
-    """Entries in ledgers: `merge` for the task's own status, `changes` of others, and the task as `then` observed."""
+    """Entries in ledgers: `merge` for the task's status, `changes` of other tasks, and the observed task after both."""
 
     then: ObservedTask
     merge: JsonObject
@@ -46,9 +47,9 @@ class BudgetChange:
 
 
 def align_ledger(observed: ObservedTask) -> BudgetChange:
-    """The ledger brought in line with the plan: edited, added, withdrawn and moved budgets, of a task that has begun.
+    """Return the entries that apply edited, added, removed and moved budgets to a task that has begun.
 
-    A raise that nobody can give is noted as wanted, and the task goes on with what it has: `pending` tells of it.
+    A raise that no ancestor can grant is noted as wanted, and the task continues with what it has (`pending_raise`).
     """
     if not _has_budget(observed.me) or observed.me.deleting:
         return BudgetChange(observed, {})
@@ -62,7 +63,9 @@ def align_ledger(observed: ObservedTask) -> BudgetChange:
 
 
 def grant_budget(observed: ObservedTask) -> BudgetChange:
-    """The grants with which the task begins; where one is lacking it is left out, so ask `lacking` first."""
+    """Return the grants with which the task begins. Grants that cannot be made are left out: call `missing_budget`
+    first.
+    """
     if not _has_budget(observed.me):
         return BudgetChange(observed, {})
     books = _books(observed)
@@ -71,7 +74,7 @@ def grant_budget(observed: ObservedTask) -> BudgetChange:
 
 
 def request_budget(observed: ObservedTask) -> BudgetChange:
-    """The notes that the task waits for grants, or for time, so that it is woken when there is as much."""
+    """Return the entries that note which grants the task waits for, so that it is woken when they can be made."""
     books, me = _books(observed), observed.me.uid
     trial = _books(observed)
     for unit, amount, _ in _align(observed, trial):
@@ -82,7 +85,7 @@ def request_budget(observed: ObservedTask) -> BudgetChange:
 
 
 def bill_usage(observed: ObservedTask, *, time_s: float = 0.0, retries: int = 0) -> BudgetChange:
-    """What a command or a retry used, counted in the nearest ledger."""
+    """Return the entries that charge the usage of a command or a retry to the nearest ledger."""
     if not observed.budget.above and not _has_budget(observed.me):
         return BudgetChange(observed, {})
     books = _books(observed)
@@ -91,7 +94,7 @@ def bill_usage(observed: ObservedTask, *, time_s: float = 0.0, retries: int = 0)
 
 
 def refund_changes(observed: ObservedTask) -> tuple[Change, ...]:
-    """The changes that give back the grants of tasks that are over: this one, or some above it."""
+    """Return the changes that refund the grants of ended tasks: this one, or some of its ancestors."""
     books = _books(observed)
     for uid in observed.budget.over:
         books.refund(uid)
@@ -99,7 +102,7 @@ def refund_changes(observed: ObservedTask) -> tuple[Change, ...]:
 
 
 def removal_changes(observed: ObservedTask) -> tuple[Change, ...]:
-    """The changes that give back the grants of this task, which is about to go, and keep what it cost at its parent."""
+    """Return the changes that refund the grants of a task that is being removed, and add its cost to its parent."""
     books = _books(observed)
     books.refund(observed.me.uid)
     gone, parent = observed.me.status.get("gone"), observed.family.parent
@@ -110,10 +113,10 @@ def removal_changes(observed: ObservedTask) -> tuple[Change, ...]:
 
 
 def missing_budget(observed: ObservedTask) -> TaskExplanation | None:
-    """Why the task cannot begin with the budget that its plan states; None when it can, or has it."""
+    """Return why the task cannot get the budget that its plan states; None if it can, or has it."""
     unfunded = next((task for task in observed.budget.above if not _is_funded(task)), None)
     if unfunded is not None:
-        says = f"{unfunded.address} does not have its own budget yet"
+        says = f"{unfunded.address} has not got its own budget yet"
         return TaskExplanation(TaskState.WAITING, "ParentWaiting", says, (f"{unfunded.address} gets its budget",))
     if not observed.me.spec["budget"]:
         return None
@@ -121,32 +124,34 @@ def missing_budget(observed: ObservedTask) -> TaskExplanation | None:
     for unit, amount, left in _align(observed, books):
         giver = next(task for task in observed.budget.above if task.uid == books.holder(unit, above=observed.me.uid))
         asked, has = format_amount(unit, amount), format_amount(unit, left)
-        says = f"its budget of {asked} is over what {_name(giver)} has left to give ({has})"
+        says = f"its budget of {asked} is more than {_name(giver)} has left to give ({has})"
         way = ledger.raise_command(
             ledger.raise_settings(
                 observed.budget.above[observed.budget.above.index(giver) :], unit, amount - max(left, ZERO)
             )
         )
-        cure = (way, "what holds the rest of it ends")
         account = books.account(giver.uid, unit)
         may_come_back = account is not None and bool(account.granted or account.reserved)
-        return TaskExplanation(TaskState.BLOCKED, NO_BUDGET_LEFT, says, cure, is_stuck=not may_come_back)
+        return TaskExplanation(TaskState.BLOCKED, NO_BUDGET_LEFT, says, (way, OTHERS_END), is_stuck=not may_come_back)
     return None
 
 
 def pending_raise(me: Resource) -> str:
-    """What the task goes on with while a raise of its budget cannot be given; empty when it has what is stated."""
+    """Return the message about a budget raise that cannot be granted; empty if the task has its stated budget."""
     accounts = accounts_of(me.status)
     for unit, bound in amounts_from_json(me.spec["budget"]):
         account = accounts.get(unit)
         if account is not None and account.is_open and account.bound != bound:
             has = format_amount(unit, account.bound)
-            return f"its budget of {format_amount(unit, bound)} is not there to give: it has {has}"
+            return f"its budget of {format_amount(unit, bound)} cannot be granted now; it continues with {has}"
     return ""
 
 
 def timeout_s(observed: ObservedTask) -> float | None:
-    """Seconds until the command is stopped: its own limit under what the budgets leave it; None means no limit."""
+    """Return the seconds until the command is stopped: the smaller of its timeout and the time left in its budgets.
+
+    None means no limit.
+    """
     work = observed.spec.work
     bounds = [work.timeout_s if isinstance(work, RunWork) else None, time_left_s(observed)]
     stated = [bound for bound in bounds if bound is not None]
@@ -154,12 +159,12 @@ def timeout_s(observed: ObservedTask) -> float | None:
 
 
 def time_left_s(observed: ObservedTask) -> float | None:
-    """The active time that budgets leave the task, its own as if it were granted; None means that none bounds it."""
+    """Return the seconds of active time left in the task's budgets, its own counted as granted; None if unlimited."""
     return _left(observed, "time_s")
 
 
 def more_time_command(observed: ObservedTask) -> str:
-    """The command that gives the task as much time again as the budget that is used up."""
+    """Return the command that adds as much time as the used-up budget had."""
     purse = (observed.me, *observed.budget.above)
     holders = ledger.account_holders(purse, "time_s")
     stated = [bound for unit, bound in amounts_from_json(observed.me.spec["budget"]) if unit == "time_s"]
@@ -168,11 +173,11 @@ def more_time_command(observed: ObservedTask) -> str:
 
 
 def retries_left(observed: ObservedTask) -> float | None:
-    """The retries that budgets leave the task; None means that none bounds it."""
+    """Return the retries left in the task's budgets; None if unlimited."""
     used = accounts_of(observed.me.status).get("retries")
     stated = observed.me.spec["budget"].get("retries")
     if used is not None and not used.is_open and stated is not None:
-        # What has failed and given its grant back is not tried again on a new one.
+        # A failed task that returned its grant gets no new grant for retries.
         return float(max(ZERO, stated - used.spent))
     return _left(observed, "retries")
 
@@ -191,13 +196,13 @@ def _has_budget(task: Resource) -> bool:
 
 
 def _is_funded(task: Resource) -> bool:
-    """Whether every unit that the plan bounds of `task` has an open account."""
+    """Whether every unit that the budget of `task` limits has an open account."""
     ledger = task.status.get("ledger", {})
     return all(unit in ledger and not ledger[unit].get("closed") for unit in task.spec["budget"])
 
 
 def _is_under_way(observed: ObservedTask) -> bool:
-    """Whether the task, or something below it, is at work and may use what it is granted."""
+    """Whether the task or a descendant is at work and may use what it is granted."""
     if observed.me.state in ENDED:  # A group that failed is still at stage `work`.
         return bool(observed.family.children.open)
     return observed.progress.stage in (TaskStage.WORK, TaskStage.VERIFY)
@@ -222,9 +227,9 @@ def _entry(observed: ObservedTask, books: LedgerEntries) -> BudgetChange:
 
 
 def _align(observed: ObservedTask, books: LedgerEntries) -> Sequence[tuple[Unit, Decimal, Decimal]]:
-    """Makes the accounts of the task what its plan states; returns the units that nobody has enough of.
+    """Make the accounts of the task what its plan states.
 
-    Of each the bound that is stated and what there is left to give.
+    Returns the units of which no ancestor has enough, each with the stated bound and the amount left to give.
     """
     books.unwant(observed.me.uid)
     short = _align_open(observed, books)
@@ -238,7 +243,7 @@ def _align(observed: ObservedTask, books: LedgerEntries) -> Sequence[tuple[Unit,
 
 
 def _align_open(observed: ObservedTask, books: LedgerEntries) -> list[tuple[Unit, Decimal, Decimal]]:
-    """The same for the accounts that are open already."""
+    """Make the open accounts what the plan states; returns the same as `_align`."""
     me = observed.me.uid
     stated = dict(amounts_from_json(observed.me.spec["budget"]))
     above = {task.uid for task in observed.budget.above}
@@ -261,7 +266,7 @@ def _align_open(observed: ObservedTask, books: LedgerEntries) -> list[tuple[Unit
 
 
 def _keeps(observed: ObservedTask, unit: Unit, bound: Decimal) -> Decimal:
-    """What the task's agent keeps for its last turn: only one that thinks with a model has something to say in it."""
+    """Return the amount that an LLM agent keeps for its last turn; zero for other deciders, which have none."""
     agent = observed.motion.agent
     return handover_reserve(unit, bound) if agent is not None and agent.spec["mind"]["kind"] == "model" else ZERO
 

@@ -1,6 +1,6 @@
-"""Containers that a task waits for before it starts, and tasks that only run containers. Pure.
+"""Decide when the containers of a task are ready, for tasks that use containers and tasks that only run them. Pure.
 
-The controllers of both meet in the store: a container's state is read from its status and from nothing else.
+The state of a container is read from its status in the store.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from planloop.schemas.objects.task import GroupWork, TaskState
 from planloop.schemas.resource import Resource
 
 STILL_STARTING: Final = frozenset({AWAITING_CONTAINERS, TRYING_SANDBOX, NO_SANDBOX, AWAITING_LOCK, "Queued"})
-"""Reasons of a task that has not begun for which the containers that are for it are up: hardly more is missing."""
+"""Reasons of a task that has not begun but is about to: its containers are started."""
 
 _HAS_ENDED = (ContainerState.COMPLETED, ContainerState.FAILED)
 
 
 def container_obstacle(observed: ObservedTask) -> TaskExplanation | None:
-    """The first container that the task waits for before it begins; None when all are up."""
+    """Return the first container that the task must wait for; None if all are up."""
     if is_container_run(observed):
         return None
     for name in observed.spec.containers:
@@ -33,7 +33,7 @@ def container_obstacle(observed: ObservedTask) -> TaskExplanation | None:
         wanted = "healthy" if found is None or has_health(found.spec) else "running"
         if found is not None and found.state == ContainerState.FAILED:
             says = f"{name} is not {wanted}: {_why(found)}"
-            return TaskExplanation(TaskState.BLOCKED, "ContainerFailed", says, _cures(name, found), is_stuck=True)
+            return TaskExplanation(TaskState.BLOCKED, "ContainerFailed", says, _fixes(name, found), is_stuck=True)
         state = found.state if found is not None and found.state else "new"
         words = f"{name} is {wanted} (now {state})"
         return TaskExplanation(
@@ -43,12 +43,12 @@ def container_obstacle(observed: ObservedTask) -> TaskExplanation | None:
 
 
 def is_container_run(observed: ObservedTask) -> bool:
-    """Whether the containers are what the task does: it has nothing else to do."""
+    """Whether the task only runs its containers: it has no command, agent or child tasks."""
     return isinstance(observed.spec.work, GroupWork) and not observed.spec.children and bool(observed.spec.containers)
 
 
 def container_run_step(observed: ObservedTask) -> TaskStep | None:
-    """A task that is the run of its containers, until all of them have ended; None for any other, and at its end."""
+    """Return the step of a task that only runs containers; None for other tasks, and when all containers ended."""
     if not is_container_run(observed):
         return None
     found = [observed.start.containers.get(name) for name in observed.spec.containers]
@@ -57,12 +57,17 @@ def container_run_step(observed: ObservedTask) -> TaskStep | None:
         return finish.failed_step(observed, "ContainerFailed", f"{failed.address} failed: {_why(failed)}")
     if all(one is not None and one.state in _HAS_ENDED for one in found):
         return None
-    says = TaskExplanation(TaskState.RUNNING, "ContainersRunning", "its containers run", ("they end", "plan down"))
+    says = TaskExplanation(
+        TaskState.RUNNING, "ContainersRunning", "its containers are running", ("its containers end", "plan down")
+    )
     return TaskStep(says, merge={"stage": "work", "round_for": None})
 
 
 def has_recovered(observed: ObservedTask) -> bool:
-    """Whether a run of containers that failed has none any more that did: who was edited waits for it to begin."""
+    """Whether a task that failed because of its containers can start again.
+
+    No container is failed any more, and an edited container is waiting to be started.
+    """
     states = [one.state for one in observed.start.containers.values()]
     is_over = all(state in (ContainerState.COMPLETED, ContainerState.KEPT, ContainerState.REMOVED) for state in states)
     return is_container_run(observed) and is_over and ContainerState.REMOVED in states
@@ -79,6 +84,6 @@ def _why(container: Resource) -> str:
     return str(ready.get("message", ""))
 
 
-def _cures(name: str, container: Resource) -> tuple[str, ...]:
+def _fixes(name: str, container: Resource) -> tuple[str, ...]:
     ready = container.status.get("conditions", {}).get("Ready", {})
     return (f"plan describe {name}", *ready.get("unblocks", ()))

@@ -1,4 +1,4 @@
-"""The task controller: observe, decide, act. It keeps nothing about a task between two reconciles."""
+"""Task controller: observe a task, decide its next step, write that step and start its jobs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ POOL = "tools"
 
 
 class TaskReconciler:
-    """The `Reconciler` of tasks. Made after the store is open and before anything is reconciled."""
+    """The `Reconciler` of tasks. Create it after the store is open and before the first reconcile."""
 
     kind = "task"
 
@@ -36,29 +36,33 @@ class TaskReconciler:
         processes: Processes,
         clock: Clock,
         ids: Ids,
-        surroundings: RunEnvironment,
+        environment: RunEnvironment,
     ) -> None:
         self._store = store
         self._plane = plane
         self._clock = clock
-        tallies = TaskCounters()
-        tallies.follow(store)
+        counters = TaskCounters()
+        counters.follow(store)
         self._slots = TaskSlots(plane.poke)
         self._slots.follow(store)
         self._observer = TaskObserver(
-            store.view, tallies, plane, surroundings.sandboxes, self._slots, ground=surroundings.ground
+            store.view, counters, plane, environment.sandboxes, self._slots, ground=environment.ground
         )
-        self._desk = TaskJobContext(
-            store, processes, clock, ids, self._observer, surroundings, OutputCleaner(store, processes, plane)
+        self._context = TaskJobContext(
+            store, processes, clock, ids, self._observer, environment, OutputCleaner(store, processes, plane)
         )
 
     async def reconcile(self, address: Address) -> Outcome:
-        """One step for the task at `address`. Raises Conflict when it moved meanwhile."""
+        """Take one step for the task at `address`.
+
+        Raises:
+            Conflict: the task changed since it was observed.
+        """
         observed = self._observer.observe(str(address), self._clock.now())
         if observed is None:
             return Done()
         step = decide_task(observed)
-        with nullcontext() if _leads_on(observed, step) else self._plane.without_waking(observed.address):
+        with nullcontext() if _reconciles_again(observed, step) else self._plane.without_waking(observed.address):
             write_step(self._store, observed, step)
         for key in step.cancel:
             self._plane.cancel(key)
@@ -68,24 +72,24 @@ class TaskReconciler:
         return Done() if step.again_s is None else Again(max(0.0, step.again_s))
 
     def _start(self, uid: Uid, address: str, job: TaskJob) -> None:
-        desk = self._desk
+        context = self._context
         match job:
             case RunJob():
-                self._queue(address, job.key, lambda: jobs.run_command(desk, uid, address, job), job.priority)
+                self._queue(address, job.key, lambda: jobs.run_command(context, uid, address, job), job.priority)
             case CheckJob():
-                self._queue(address, job.key, lambda: jobs.run_task_check(desk, uid, address, job), job.priority)
+                self._queue(address, job.key, lambda: jobs.run_task_check(context, uid, address, job), job.priority)
             case TryJob():
-                self._plane.start(job.key, address, lambda: jobs.try_sandbox(desk, job), pool="free")
+                self._plane.start(job.key, address, lambda: jobs.try_sandbox(context, job), pool="free")
             case StopJob():
-                self._plane.start(job.key, address, lambda: jobs.stop_command(desk, uid, address, job), pool="free")
+                self._plane.start(job.key, address, lambda: jobs.stop_command(context, uid, address, job), pool="free")
 
     def _queue(self, address: str, key: str, job: Callable[[], Awaitable[None]], priority: int) -> None:
         self._plane.start(key, address, job, pool=POOL, priority=priority)
 
 
-def _leads_on(observed: ObservedTask, step: TaskStep) -> bool:
-    """Whether the task is to be looked at again for what it writes itself: grants go back once an end is written.
+def _reconciles_again(observed: ObservedTask, step: TaskStep) -> bool:
+    """Whether the write of `step` wakes the task itself: once its end is written, it returns its budget grants.
 
-    Everywhere else a decision on what was just written would write nothing.
+    After any other write, deciding again would write nothing.
     """
     return step.says.state in ENDED and any(map(observe.holds_grant, (observed.me, *observed.budget.above)))

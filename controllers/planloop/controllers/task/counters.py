@@ -1,4 +1,4 @@
-"""Counters kept up to date with each change: every task's children and needs, and the tasks that are at work."""
+"""Count each task's children and needs by state, and assign the slots of `limits.tasks`; updated with each change."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ from planloop.schemas.objects.container import AWAITING_CONTAINERS
 from planloop.schemas.objects.fork import AWAITING_FORK
 from planloop.schemas.objects.sandbox import TRYING_SANDBOX
 from planloop.schemas.objects.task import ENDED, TaskState
+from planloop.schemas.quantities import pluralize
 from planloop.schemas.resource import Resource
 
-# Children and needs. Counting 1,000 children at each of their 2,000 changes would be quadratic, so the counts are kept
-# beside the view. They hold nothing that could not be counted again; a property test compares both.
+# Children and needs. Counting 1,000 children at each of their 2,000 changes would be quadratic, so counts are kept next
+# to the view. They can always be computed again from the view; a property test compares both.
 
 
 class TaskCounts(NamedTuple):
-    """How many tasks stand how. `open` may still run."""
+    """Number of tasks by standing. Open tasks may still run."""
 
     open: int = 0
     done: int = 0
@@ -34,7 +35,7 @@ class TaskCounts(NamedTuple):
 
     @property
     def bad(self) -> int:
-        """Those that will not be done unless somebody changes something."""
+        """Tasks that failed, or are blocked until a person or another task acts."""
         return self.failed + self.stuck
 
 
@@ -54,7 +55,7 @@ NONE = TaskCounts()
 
 
 class TaskCounters:
-    """Children by owner and needs by task, for every task of one store."""
+    """Counts of children by owner and of needs by task, for all tasks of one store."""
 
     def __init__(self) -> None:
         self._seen: dict[str, _Seen] = {}
@@ -63,7 +64,7 @@ class TaskCounters:
         self._needed_by: dict[str, set[str]] = {}
 
     def follow(self, store: Store) -> None:
-        """Counts what is there now and whatever changes from now on."""
+        """Count all tasks of the store, and update the counts with each change."""
         self.count(store.view)
 
         def on_change(_: Record, addresses: Sequence[str]) -> None:
@@ -72,21 +73,21 @@ class TaskCounters:
         store.on_change(on_change)
 
     def count(self, view: View) -> None:
-        """Takes in every task of `view`."""
+        """Count all tasks of `view`."""
         self.update(view, [task.address for task in view.list("task")])
 
     def update(self, view: View, addresses: Iterable[str]) -> None:
-        """Takes in the tasks among `addresses`, which may have changed or gone."""
+        """Update the counts for the tasks among `addresses`, which may have changed or gone."""
         for address in addresses:
             if address.startswith("task/"):
                 self._take(address, view.get(address))
 
     def children(self, address: str) -> TaskCounts:
-        """The tasks that `address` owns, those being removed counted as open."""
+        """Return the counts of the tasks that `address` owns. A task that is being removed counts as open."""
         return TaskCounts(*self._children.get(address, ()))
 
     def needs(self, address: str) -> TaskCounts:
-        """The needs of `address`; one that does not exist is open."""
+        """Return the counts of the needs of `address`. A need that does not exist counts as open."""
         return TaskCounts(*self._needs.get(address, ()))
 
     def _take(self, address: str, task: Resource | None) -> None:
@@ -110,7 +111,7 @@ class TaskCounters:
         self._seen[address] = _Seen(stand, task.owner, needs, task.spec)
         if task.owner is not None:
             self._children.setdefault(task.owner, [0] * len(TaskStanding))[_INDEX[stand]] += 1
-        # Dependents counted this one as open while it was absent.
+        # While this task was absent, its dependents counted it as open.
         self._shift_dependents(address, TaskStanding.OPEN, stand)
         if needs:
             counts = self._needs[address] = [0] * len(TaskStanding)
@@ -158,13 +159,13 @@ class TaskCounters:
 # wait for children that wait for the parent's slot. For the same reason, a task elsewhere that one of them needs takes
 # no slot, nor do the needs of that task.
 #
-# Besides the view, the slots remember who asks and who was admitted and has not begun: what each task's last reconcile
-# reported. A start reconciles every task; a task that was not reconciled yet counts as asking, so the first slots go by
-# priority and the plan's order.
+# Besides the view, the slots remember which tasks ask for one and which were admitted and have not begun, as each
+# task's last reconcile reported. A start reconciles every task; a task that was not reconciled yet counts as asking, so
+# the first slots go by priority and the plan's order.
 
 AWAITING_SLOT: Final = "AwaitingSlot"
 AFTER: Final = frozenset({AWAITING_FORK, AWAITING_CONTAINERS, TRYING_SANDBOX, "AwaitingLocks", "Queued"})
-"""What a task that has its slot may still wait for before it begins."""
+"""Reasons of a task that has its slot and has not begun."""
 
 _BEGUN: Final = frozenset({TaskStage.BEFORE, TaskStage.WORK, TaskStage.VERIFY})
 _MOVING: Final = frozenset({TaskState.RUNNING, TaskState.CHECKING, TaskState.STOPPING})
@@ -173,7 +174,7 @@ _Place: TypeAlias = tuple[int, int, str]  # -priority, number in the plan's orde
 
 @frozen
 class TaskSlot:
-    """Of `bound` slots `taken` are; `is_mine` says whether the task has one or is the next to get one."""
+    """`taken` of `bound` slots are taken. `is_mine`: the task has a slot, or is the next to get one."""
 
     taken: int
     bound: int
@@ -181,24 +182,25 @@ class TaskSlot:
 
     @property
     def words(self) -> str:
-        return f"{max(self.taken, self.bound)} of {self.bound} tasks are at work"
+        running = pluralize(max(self.taken, self.bound), "running task")
+        return f"{running}, and `limits.tasks` is {self.bound}"
 
 
 class TaskSlots:
-    """The slots of one plan. Without a bound it keeps nothing. `call` wakes a task whose turn it is."""
+    """Slots of one plan; without `limits.tasks` it keeps nothing. `call` wakes a task that can have a slot."""
 
     def __init__(self, call: Callable[[str], None] = lambda _: None) -> None:
         self._call = call
         self._bound: int | None = None
         self._order = _Order()
-        self._held: set[str] = set()  # At work, by what is written.
-        self._let_in: set[str] = set()  # Has its turn, and nothing of it is written yet.
+        self._held: set[str] = set()  # Tasks at work, by their status.
+        self._admitted: set[str] = set()  # Tasks that got a slot and whose start is not written yet.
         self._asking: set[str] = set()
-        self._resting: set[str] = set()  # Was looked at, and neither is at work nor wants to be.
-        self._line: list[_Place] = []  # All others, sorted: those who ask, and those not looked at yet.
+        self._resting: set[str] = set()  # Reconciled tasks that are not at work and do not ask for a slot.
+        self._line: list[_Place] = []  # All other tasks, sorted: asking, or not reconciled yet.
 
     def follow(self, store: Store) -> None:
-        """Counts what is there now and whatever changes from now on."""
+        """Count all tasks of the store, and update the slots with each change."""
         self.count(store.view)
 
         def on_change(_: Record, addresses: Sequence[str]) -> None:
@@ -207,50 +209,50 @@ class TaskSlots:
         store.on_change(on_change)
 
     def count(self, view: View) -> None:
-        """Takes in the whole of `view`."""
+        """Count all tasks of `view`."""
         self._bound = next((_bound(plan) for plan in view.list("plan")), None)
-        self._count_anew(view)
+        self._recount(view)
 
     def update(self, view: View, addresses: Iterable[str]) -> None:
-        """Takes in what changed: the plan's bound, and the tasks among `addresses`."""
+        """Update the slots after a change of the plan's bound or of the tasks among `addresses`."""
         plan = next((found for one in addresses if one.startswith("plan/") and (found := view.get(one))), None)
         if plan is not None and (bound := _bound(plan)) != self._bound:
             self._bound = bound
             waited = self._not_at_work()
-            self._count_anew(view)
-            told = frozenset(addresses)  # Whoever changed looks anyhow.
+            self._recount(view)
+            changed = frozenset(addresses)  # These tasks are reconciled anyway.
             for address in dict.fromkeys((*waited, *self._not_at_work())):
-                if address not in told:
-                    self._call(address)  # Everybody looks once; who is told in vain says so.
+                if address not in changed:
+                    self._call(address)  # A task that gets no slot asks for one again.
             return
         if self._bound is None:
             return
         tasks = list(dict.fromkeys(task for one in addresses if (task := _task_of(view, one)) is not None))
         if any(not self._order.is_known(view, address) for address in tasks):
-            self._count_anew(view)
+            self._recount(view)
         for address in tasks:
             if address in self._order.places:
                 self._note(view, address)
         self._call_up()
 
     def slot(self, address: str) -> TaskSlot | None:
-        """How it stands for the task at `address`; None when no bound concerns it."""
+        """Return the slot of the task at `address`; None if no limit applies to it."""
         place = self._order.places.get(address)
         if self._bound is None or place is None:
             return None
-        taken = len(self._held) + len(self._let_in)
-        has_it = address in self._held or address in self._let_in
+        taken = len(self._held) + len(self._admitted)
+        has_it = address in self._held or address in self._admitted
         return TaskSlot(taken, self._bound, has_it or bisect_left(self._line, place) < self._bound - taken)
 
     def settle(self, address: str, reason: str, *, is_stuck: bool) -> None:
-        """Notes what a task came to that was looked at."""
+        """Note the result of a reconcile of the task at `address`."""
         place = self._order.places.get(address)
         if self._bound is None or place is None:
             return
         if reason == AWAITING_SLOT:
             self._put(place, self._asking)
         elif address not in self._held:
-            self._put(place, self._let_in if reason in AFTER and not is_stuck else self._resting)
+            self._put(place, self._admitted if reason in AFTER and not is_stuck else self._resting)
         self._call_up()
 
     def _not_at_work(self) -> list[str]:
@@ -260,17 +262,17 @@ class TaskSlots:
         task, place = view.get(address), self._order.places[address]
         if task is None:
             return
-        if _is_at_work(task.status) or _is_judged_still(view, task):
+        if _is_at_work(task.status) or _is_being_judged(view, task):
             self._put(place, self._held)
         elif address in self._held:
             self._put(place, self._resting)
 
     def _put(self, place: _Place, where: set[str]) -> None:
-        """Moves a task into the one set that it is in; only those that ask stand in the line."""
+        """Move a task into the set `where` and out of all others; only asking tasks are in the line."""
         address = place[2]
         if address in where:
             return
-        for other in (self._held, self._let_in, self._asking, self._resting):
+        for other in (self._held, self._admitted, self._asking, self._resting):
             other.discard(address)
         where.add(address)
         at = bisect_left(self._line, place)
@@ -281,29 +283,29 @@ class TaskSlots:
             del self._line[at]
 
     def _call_up(self) -> None:
-        room = (self._bound or 0) - len(self._held) - len(self._let_in)
+        room = (self._bound or 0) - len(self._held) - len(self._admitted)
         if room > 0 and self._asking:
             for _, _, address in self._line[:room]:
                 if address in self._asking:
                     self._call(address)
 
-    def _count_anew(self, view: View) -> None:
+    def _recount(self, view: View) -> None:
         self._order = _Order() if self._bound is None else _Order(view)
         places = self._order.places
-        for known in (self._held, self._let_in, self._asking, self._resting):
+        for known in (self._held, self._admitted, self._asking, self._resting):
             known.intersection_update(places)
-        others = self._held | self._let_in | self._resting
+        others = self._held | self._admitted | self._resting
         self._line = sorted(place for address, place in places.items() if address not in others)
         for address in places:
             self._note(view, address)
 
 
 class _Order:
-    """The tasks that take a slot, with their places, as the specs of a view have it."""
+    """The tasks that take a slot and their places, by the specs of a view."""
 
     def __init__(self, view: View | None = None) -> None:
         self.places: dict[str, _Place] = {}
-        self._holders: dict[str, str] = {}  # In whose slot a task works; empty for groups above all slots.
+        self._holders: dict[str, str] = {}  # The task whose slot a task uses; empty for groups above all slots.
         self._shapes: dict[str, tuple[JsonObject, _Shape]] = {}
         if view is None:
             return
@@ -320,7 +322,7 @@ class _Order:
             self.places.pop(address, None)
 
     def is_known(self, view: View, address: str) -> bool:
-        """Whether the order is the same after `address` changed; a task in another's slot is taken in at once."""
+        """Whether the order is the same after `address` changed. Adds a task that uses another task's slot."""
         task, known = view.get(address), self._shapes.get(address)
         if task is None:
             return known is None or (self._holders[address] not in ("", address) and not known[1].needs)
@@ -335,7 +337,7 @@ class _Order:
         return is_same
 
     def _walk(self, view: View) -> Iterator[tuple[str, str]]:
-        """Every task after the one above it, in the plan's order, and in whose slot that one works."""
+        """Yield every task after its parent, in the plan's order, with the task whose slot the parent uses."""
         todo = ["task/."]
         while todo:
             address = todo.pop()
@@ -343,12 +345,12 @@ class _Order:
             if task is not None:
                 yield address, self._holders.get(task.spec["parent"] or "", "")
                 todo.extend(reversed(task.spec["children"]))
-        for task in view.list("task"):  # No longer in the plan, and not gone yet.
+        for task in view.list("task"):  # Tasks that were removed from the plan and are not gone yet.
             if task.address not in self._holders:
                 yield task.address, self._holders.get(task.spec["parent"] or "", "")
 
     def _waited_for(self, view: View) -> set[str]:
-        """What tasks at work may wait for from below: what is needed out of another's slot, and all that needs."""
+        """Return the tasks without a slot: what descendants of slot holders need elsewhere, with all its needs."""
         found: set[tuple[str, bool]] = set()
         todo = [
             (need, True)
@@ -372,7 +374,7 @@ class _Order:
 
 @frozen
 class _Shape:
-    """What of a spec the order depends on."""
+    """The parts of a spec that the order depends on."""
 
     is_nested: bool
     is_group: bool = False
@@ -390,15 +392,15 @@ def _shape(spec: JsonObject, *, is_nested: bool) -> _Shape:
 
 
 def _task_of(view: View, address: str) -> str | None:
-    """The task whose slot may be another matter after `address` changed."""
+    """Return the task whose slot a change of `address` may affect."""
     if address.startswith("task/"):
         return address
     case = view.get(address) if address.startswith(f"{CASE}/") else None
     return None if case is None else str(case.spec["task"])
 
 
-def _is_judged_still(view: View, task: Resource) -> bool:
-    """Whether it is an entry of a benchmark that has come to an end and to no verdict."""
+def _is_being_judged(view: View, task: Resource) -> bool:
+    """Whether the task is a benchmark entry that has ended and has no verdict yet."""
     case = view.get(f"{CASE}/{task.address.partition('/')[2]}") if task.state in ENDED else None
     return case is not None and case.state != CaseState.ENDED
 
@@ -409,7 +411,7 @@ def _bound(plan: Resource) -> int | None:
 
 
 def _is_at_work(status: JsonObject) -> bool:
-    """Whether it has begun and not ended, or waits for what only one with a slot asks for."""
+    """Whether the task has begun and not ended, or waits for something that only a task with a slot asks for."""
     if status.get("stage") in _BEGUN or status.get("state") in _MOVING:
         return True
     ready: JsonObject = status.get("conditions", {}).get("Ready") or {}

@@ -1,4 +1,4 @@
-"""Decide the next step of one task, and what its status then says. Pure."""
+"""Decide the next step of a task, and its status and conditions after that step. Pure."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from planloop.schemas.objects.fork import MERGE_CONFLICT, fork_request
 from planloop.schemas.objects.task import AgentWork, GroupWork, TaskState
 from planloop.schemas.resource import Condition, Resource, Truth, condition_from_json, update_condition
 
-# From what a step says to the conditions, the state and the signal that are written, cut down to what is new.
+# The state, conditions and signal of a step, reduced to the members that change.
 
 BUDGET = "BudgetGranted"
 _MOVING = (TaskState.RUNNING, TaskState.CHECKING, TaskState.STOPPING)
 
 
 def complete_step(observed: ObservedTask, step: TaskStep) -> TaskStep:
-    """`step` with everything that its status is to say, less what it says already."""
+    """Return `step` with its full status, without the members that are written already."""
     if _is_plain_wait(observed, step):
         return remade(step, merge={})
-    if not step.merge and _is_written(observed, step.says) and not _is_pending_news(observed):
+    if not step.merge and _is_written(observed, step.says) and not _has_pending_raise(observed):
         return step
     says = step.says
     status = json_patch.merge_values(observed.me.status, step.merge)
@@ -46,17 +46,17 @@ def complete_step(observed: ObservedTask, step: TaskStep) -> TaskStep:
 
 
 def _is_plain_wait(observed: ObservedTask, step: TaskStep) -> bool:
-    # A task that only waits its turn writes nothing until then: a plan of 1,000 tasks would begin with 1,000 writes
-    # that say what the plan says already. `why` tells it from the view. Having a slot or not is no news either.
+    # A task that only waits writes nothing: otherwise a plan of 1,000 tasks would begin with 1,000 writes that repeat
+    # the plan. `explain_task` computes the reason from the view. A free or missing slot is not written either.
     if step.merge or step.says.state is not TaskState.WAITING:
         return False
     is_queued = step.says.reason == "Queued" and observed.progress.state is TaskState.WAITING
-    # But a container that is for this task comes up when it hears that the task waits for it.
+    # Exception: the containers of the task start when they see this reason in its status.
     return is_queued or (not observed.me.status and step.says.reason != AWAITING_CONTAINERS)
 
 
 def _is_written(observed: ObservedTask, says: TaskExplanation) -> bool:
-    """Whether the status says all this already: the common case, told without composing it again."""
+    """Whether the status already holds `says`: a shortcut for the common case, without composing the status."""
     status = observed.me.status
     ready = status.get("conditions", {}).get("Ready")
     return (
@@ -70,14 +70,14 @@ def _is_written(observed: ObservedTask, says: TaskExplanation) -> bool:
     )
 
 
-def _is_pending_news(observed: ObservedTask) -> bool:
-    """Whether a raise of the budget that cannot be given is to be told, or is no longer to be."""
-    is_told = BUDGET in observed.me.status.get("conditions", {})
-    return is_told or bool(observed.me.spec["budget"] and budgets.pending_raise(observed.me))
+def _has_pending_raise(observed: ObservedTask) -> bool:
+    """Whether the condition about a raise that cannot be granted must be written or removed."""
+    is_written = BUDGET in observed.me.status.get("conditions", {})
+    return is_written or bool(observed.me.spec["budget"] and budgets.pending_raise(observed.me))
 
 
 def changed_members(old: JsonObject, merge: JsonObject) -> JsonObject:
-    """The part of a merge patch that would change `old`."""
+    """Return the part of the merge patch `merge` that changes `old`."""
     out: JsonObject = {}
     for key, value in merge.items():
         before: Json = old.get(key)
@@ -115,7 +115,7 @@ def _conditions(observed: ObservedTask, says: TaskExplanation, status: JsonObjec
 
 
 def _accepted(observed: ObservedTask, says: TaskExplanation, status: JsonObject) -> Condition:
-    """Whether the checks hold, by their newest results; Unknown while one has none."""
+    """Condition `Accepted`: whether the newest results of all checks pass; Unknown while one has no result."""
     checks = status.get("checks") or {}
     results = [checks.get(check.key) for check in observed.spec.acceptance]
     bad = next((result for result in results if result is not None and result["result"] != "pass"), None)
@@ -123,8 +123,8 @@ def _accepted(observed: ObservedTask, says: TaskExplanation, status: JsonObject)
     if bad is not None:
         return Condition("Accepted", "False", "ChecksFailing", bad["message"], now, generation)
     if any(result is None for result in results) or says.state is TaskState.CHECKING:
-        return Condition("Accepted", "Unknown", "NotChecked", "its checks have not all run", now, generation)
-    words = "its check holds" if len(results) == 1 else f"all {len(results)} checks hold"
+        return Condition("Accepted", "Unknown", "NotChecked", "not all checks have run", now, generation)
+    words = "its check passes" if len(results) == 1 else f"all {len(results)} checks pass"
     return Condition("Accepted", "True", "ChecksHold", words, now, generation)
 
 
@@ -133,7 +133,7 @@ def _stamped(written: JsonObject | None, new: Condition) -> JsonObject:
 
 
 def _signal(observed: ObservedTask, step: TaskStep, status: JsonObject) -> Json:
-    """What agents, parents and dependents react to besides the state."""
+    """Return what agents, parents, dependents and containers react to besides the state."""
     out: JsonObject = {"stuck": True} if step.says.is_stuck else {}
     if step.says.reason in container_needs.STILL_STARTING:
         out["containers"] = True
@@ -145,20 +145,17 @@ def _signal(observed: ObservedTask, step: TaskStep, status: JsonObject) -> Json:
         out["fork"] = [asked.wish, asked.bring]
     counted = (status.get("signal") or {}).get("budget")
     if counted:
-        out["budget"] = counted  # Raised by the ledger when something waits for more and can have it.
+        out["budget"] = counted  # The ledger raises this number when a waiting task can have more budget.
     return out or None
 
 
-# What to do about one task: a pure function from what was observed to one step.
-#
-# The order is the order of authority: removal, then cancel, then a newer wish, then pause, then how far the work is.
-# Each rule is next door, in the file of its concept.
+# The order of precedence: removal, cancel, an edit, pause, then the stage of the work.
 
 
 def decide_task(observed: ObservedTask) -> TaskStep:
-    """The next step, its status complete with state and conditions and cut down to what is new.
+    """Return the next step with state and conditions, reduced to the members that change.
 
-    Deciding again on the state that the step leads to gives a step that writes nothing.
+    A decision on the state after that step writes nothing.
     """
     entry = budgets.align_ledger(observed)
     step = next_step(entry.then)
@@ -171,7 +168,7 @@ def decide_task(observed: ObservedTask) -> TaskStep:
 
 
 def next_step(observed: ObservedTask) -> TaskStep:
-    """The step before it is compared with what is already written."""
+    """Return the next step before it is compared with the written status."""
     if observed.me.deleting:
         return halt.remove_task(observed)
     if observed.halt is not None and observed.halt.how == "cancel":
@@ -194,7 +191,7 @@ def _by_stage(observed: ObservedTask) -> TaskStep:
         case TaskStage.BEFORE:
             return lifecycle.advance_checks(observed)
         case TaskStage.WORK:
-            return lifecycle.hold_for_fork(observed) or lifecycle.clear_fork_wish(
+            return lifecycle.hold_for_fork(observed) or lifecycle.clear_fork_request(
                 observed, lifecycle.advance_work(observed)
             )
         case TaskStage.VERIFY:
@@ -209,35 +206,34 @@ def _by_stage(observed: ObservedTask) -> TaskStep:
             assert_never(stage)
 
 
-# The writes around an effect, as pure steps: a command begins, a command ended, a check found something.
+# Steps around an effect: a command starts, a command ended, a check finished.
 #
-# Each is decided on what will be true once it is written, so that one append holds the result and what follows from it.
+# Each is decided on the status after the result, so that one append holds the result and its consequences.
 
 
 def incarnation_to_start(observed: ObservedTask) -> int:
-    """The incarnation that a command started now belongs to: a command that never began is not a new one."""
+    """Return the incarnation of a command that starts now. A restart of a command that never began is not a new one."""
     return observed.progress.incarnation + (0 if observed.progress.stage is TaskStage.WORK else 1)
 
 
 def command_started_step(observed: ObservedTask, call: str) -> TaskStep:
-    """The task's command starts as the call at `call`."""
+    """Return the step for a command that starts as the call at address `call`."""
     begun = lifecycle.begin_merge(observed, incarnation_to_start(observed))
     grants = budgets.grant_budget(observed)
     merge = compose_merges(next_step(observed).merge, {**begun, **grants.merge, "call": call})
-    says = TaskExplanation(TaskState.RUNNING, "Running", "its command runs")
-    return complete_step(observed, TaskStep(says, merge, grants.changes))
+    return complete_step(observed, TaskStep(lifecycle.COMMAND_RUNNING, merge, grants.changes))
 
 
 def command_ended_step(before: ObservedTask, call: Resource, outcome: CommandOutcome) -> TaskStep:
-    """The command of `call` ended so, or was lost, or was stopped by us (then it has not begun)."""
+    """Return the step after the command of `call` ended, was lost, or was stopped by the owner."""
     running_s = max(0.0, before.now - before.progress.times.started_at)
     used = budgets.bill_usage(before, time_s=running_s)
     merge: JsonObject = {**used.merge, "spent_s": round(before.progress.times.spent_s + running_s, 6)}
     jobs = frozenset(key for key in before.motion.jobs if not observe.is_run_key(key) and not observe.is_stop_key(key))
     if outcome.call.state is CallState.UNKNOWN:
-        doubt = remade(call, status={**call.status, "state": str(CallState.UNKNOWN)})
+        unknown = remade(call, status={**call.status, "state": str(CallState.UNKNOWN)})
         then = observed_after(used.then, merge)
-        then = remade(then, motion=remade(then.motion, jobs=jobs, call=doubt))
+        then = remade(then, motion=remade(then.motion, jobs=jobs, call=unknown))
     else:
         merge |= {"call": None, "result": outcome.result}
         if outcome.result is None:
@@ -249,23 +245,20 @@ def command_ended_step(before: ObservedTask, call: Resource, outcome: CommandOut
 
 
 def check_found_step(before: ObservedTask, job: CheckJob, entry: JsonObject) -> TaskStep:
-    """The check of `job` found what `entry` says."""
+    """Return the step after the check of `job` finished with the result `entry`."""
     merge: JsonObject = {"checks": {job.check.key: entry}}
     return complete_step(before, next_step(observed_after(before, merge)).on_top_of(merge))
 
 
-# Why a task is as it is, and what would change that: the controller's own rules, on a view and nothing else.
-
-
 def explain_task(task: Resource, view: View, now: float, ground: FindWorkspace) -> TaskExplanation:
-    """State, reason, message and `unblocks` of `task` as the view has it at `now`; for `plan describe`.
+    """Return the state, reason, message and `unblocks` of `task` at `now`, from a view alone; for `plan describe`.
 
-    `ground` says where a task works, which no view tells. A command that may start and has not is Queued: who waits for
-    a slot is known to the owner's work plane only.
+    `ground` returns the workspace of a task, which the view does not contain. A command that may start and has not is
+    reported as Queued, because only the owner's work plane knows which commands wait for a slot.
     """
-    tallies = TaskCounters()
+    counters = TaskCounters()
     near = [task.address, *task.spec["needs"], *(owned.address for owned in view.owned_by(task.address))]
-    tallies.update(view, near)
+    counters.update(view, near)
     slots = TaskSlots()
     slots.count(view)
-    return next_step(TaskObserver(view, tallies, None, slots=slots, ground=ground).observe_as(task, now)).says
+    return next_step(TaskObserver(view, counters, None, slots=slots, ground=ground).observe_as(task, now)).says

@@ -1,4 +1,4 @@
-"""The jobs of a task: run its command, run a check, try its sandbox. Each writes its result in one append."""
+"""Jobs of a task: run its command, run a check, try its sandbox. Each writes its result in one append."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ from planloop.schemas.objects.call import CallSpec, CallState, EffectClass
 from planloop.schemas.objects.task import RunWork
 from planloop.schemas.resource import Uid
 
-# A step as one append: the status, what else it changes, and what readers of the log are told.
-
 ACTOR = "controller:task"
 
 
 def write_step(store: Store, observed: ObservedTask, step: TaskStep) -> int | None:
-    """Proposes what `step` writes, computed from `observed`; None when it writes nothing.
+    """Write `step`, decided from `observed`, in one append; return its revision, or None if nothing changes.
 
-    Not flushed: no effect follows a status, and whatever effect comes later flushes what came before it. Raises
-    Conflict when the task has moved since it was observed.
+    The append is not flushed: no effect depends on it, and a later effect flushes it.
+
+    Raises:
+        Conflict: the task changed since it was observed.
     """
     changes = step_changes(observed, step)
     if not changes:
@@ -46,26 +46,24 @@ def write_step(store: Store, observed: ObservedTask, step: TaskStep) -> int | No
 
 
 def step_changes(observed: ObservedTask, step: TaskStep) -> tuple[Change, ...]:
-    """The object writes of a step."""
+    """Return the object writes of a step."""
     if not step.merge:
         return step.changes
     return (SetStatus(observed.address, observed.me.uid, step.merge), *step.changes)
 
 
 def step_data(step: TaskStep) -> JsonObject:
-    """What readers of the log see without looking into statuses."""
+    """Return the data of the step's record, for readers of the log."""
     return {"state": str(step.says.state), "reason": step.says.reason, "message": step.says.message}
 
 
-# Removes the files of ended commands once their results are durable, many at a time and in nobody's way.
-#
-# A command's slot is not held for that: results of commands that end close together share one flush.
+# A job of its own, so that the command's slot is free before the flush. Commands that end together share one flush.
 
 KEY = "task:clearing"
 
 
 class OutputCleaner:
-    """What has ended and still has files."""
+    """Removes the output files of ended commands after their results are durable."""
 
     def __init__(self, store: Store, processes: Processes, plane: WorkPlane) -> None:
         self._store = store
@@ -75,7 +73,7 @@ class OutputCleaner:
         self._rev = 0
 
     def note(self, op: str, rev: int, owner: str) -> None:
-        """The result of `op` is written at `rev`; its files go when that is durable."""
+        """Remove the files of `op` when its result, written at `rev`, is durable."""
         self._ended.append(op)
         self._rev = rev
         self._plane.start(KEY, owner, self._clear, pool="free")
@@ -87,100 +85,106 @@ class OutputCleaner:
             self._processes.forget(ended)
 
 
-# The job of a command: `Started` and the status in one flushed append, the process, its result in one append.
+# The job of a command: one flushed append with `Started` and the status, then the process, then one append with its
+# result.
 #
-# It decides once more when its slot comes, on what then holds, so an edit made while it waited needs no cancelling. A
-# crash leaves the call Started; the next owner's job adopts the process (law 5).
+# It decides again when it gets a slot, so an edit made while it waited does not have to cancel it. After a crash the
+# call is still Started, and the next owner's job adopts the process (law 5).
 
 
 @frozen
 class TaskJobContext:
-    """What the jobs of tasks work with."""
+    """Services that the jobs of tasks use."""
 
     store: Store
     processes: Processes
     clock: Clock
     ids: Ids
     observer: TaskObserver
-    surroundings: RunEnvironment
-    clearing: OutputCleaner
+    environment: RunEnvironment
+    cleaner: OutputCleaner
 
 
-async def run_command(desk: TaskJobContext, uid: Uid, address: str, job: RunJob) -> None:
-    """Runs or adopts the command of the task, if that is still what is wanted."""
-    observed = desk.observer.observe(address, desk.clock.now(), without_job=job.key)
+async def run_command(context: TaskJobContext, uid: Uid, address: str, job: RunJob) -> None:
+    """Run or adopt the command of the task, if the task still asks for it."""
+    observed = context.observer.observe(address, context.clock.now(), without_job=job.key)
     if observed is None or observed.me.uid != uid or not isinstance(observed.spec.work, RunWork):
         return
     if job.key not in [wanted.key for wanted in next_step(observed).start]:
         return
     if step.is_call_started(observed) and observed.motion.call is not None:
-        left_by_another = observed.motion.call
-        adoption = desk.processes.adopt(left_by_another.spec["op"], budgets.timeout_s(observed))
-        await _see_out(desk, observed, left_by_another.address, adoption)
+        running = observed.motion.call
+        adoption = context.processes.adopt(running.spec["op"], budgets.timeout_s(observed))
+        await _wait_and_settle(context, observed, running.address, adoption)
         return
-    command, call, op = await _begin(desk, observed)
-    await _see_out(desk, observed, call, _run_in_folder(desk, observed, op, command))
+    command, call, op = await _begin(context, observed)
+    await _wait_and_settle(context, observed, call, _run_in_folder(context, observed, op, command))
 
 
-async def _run_in_folder(desk: TaskJobContext, observed: ObservedTask, op: str, command: ProcessCommand) -> ProcessExit:
-    """Runs the command in its folder, which is made first if it is not there."""
+async def _run_in_folder(
+    context: TaskJobContext, observed: ObservedTask, op: str, command: ProcessCommand
+) -> ProcessExit:
+    """Create the folder of the command if it is missing, and run the command."""
     try:
-        desk.surroundings.make_ground(command.cwd, observed.workspace.encloser, observed.workspace.fork)
+        context.environment.make_workspace(command.cwd, observed.workspace.encloser, observed.workspace.fork)
     except OSError as error:
-        words = f"the folder {command.cwd} cannot be made: {error.strerror}"
+        words = f"the folder {command.cwd} cannot be created: {error.strerror}"
         return ProcessExit(ExitCause.NOT_STARTED, None, words.encode(errors="replace"))
-    return await desk.processes.run(op, command)
+    return await context.processes.run(op, command)
 
 
-async def stop_command(desk: TaskJobContext, uid: Uid, address: str, job: StopJob) -> None:
-    """Stops a command that an earlier owner left, and says that it was stopped."""
-    await desk.processes.stop(job.op)
-    _settle(desk, uid, address, job.call, finish.cancelled_outcome())
+async def stop_command(context: TaskJobContext, uid: Uid, address: str, job: StopJob) -> None:
+    """Stop a command that an earlier owner started, and settle its call as cancelled."""
+    await context.processes.stop(job.op)
+    _settle(context, uid, address, job.call, finish.cancelled_outcome())
 
 
-async def _begin(desk: TaskJobContext, observed: ObservedTask) -> tuple[ProcessCommand, str, str]:
-    """Writes that the command starts, durably; returns it with the address of its call and its operation id."""
-    op = desk.ids.mint()
+async def _begin(context: TaskJobContext, observed: ObservedTask) -> tuple[ProcessCommand, str, str]:
+    """Write durably that the command starts; return it with the address of its call and its operation id."""
+    op = context.ids.mint()
     call_id = observed.motion.call.uid if observed.motion.call is not None else op
     incarnation = decide.incarnation_to_start(observed)
     written = decide.command_started_step(observed, journal.call_address(call_id))
     started = journal.start_changes(_call(observed, incarnation, op), call_id)
-    command = _command(desk, observed, incarnation)
+    command = _command(context, observed, incarnation)
     changes = (*started, *step_changes(observed, written))
     draft = RecordDraft("call.started", ACTOR, observed.address, changes, {"op": op, "incarnation": incarnation})
-    # This await is the law: nothing may run before it returns.
-    await desk.store.append(draft, {observed.address: observed.me.rev})
+    # Law 5: the process must not start before this append is durable.
+    await context.store.append(draft, {observed.address: observed.me.rev})
     return command, journal.call_address(call_id), op
 
 
-async def _see_out(desk: TaskJobContext, observed: ObservedTask, call: str, process: Awaitable[ProcessExit]) -> None:
-    """Waits for the process and writes how it ended; a cancelled job has stopped it by then."""
+async def _wait_and_settle(
+    context: TaskJobContext, observed: ObservedTask, call: str, process: Awaitable[ProcessExit]
+) -> None:
+    """Wait for the process and write how it ended. If the job is cancelled, the process is stopped first."""
     uid, address, work = observed.me.uid, observed.address, observed.spec.work
     assert isinstance(work, RunWork)
     try:
         exit_ = await process
     except anyio.get_cancelled_exc_class():
-        # Unless the plan called it off, the owner itself stops: a command that is still wanted was cut off in the
-        # middle, and how far it got nobody knows.
-        is_called_off = _is_called_off(desk, uid, address, call)
-        _settle(desk, uid, address, call, finish.cancelled_outcome() if is_called_off else finish.lost_outcome(work))
+        # If the plan did not cancel it, the owner is stopping, and how far the command got is unknown.
+        is_cancelled = _is_cancelled(context, uid, address, call)
+        _settle(context, uid, address, call, finish.cancelled_outcome() if is_cancelled else finish.lost_outcome(work))
         raise
-    blob = desk.store.put_blob(exit_.output) if exit_.output else None
-    _settle(desk, uid, address, call, finish.outcome_of_exit(exit_, work, blob))
+    blob = context.store.put_blob(exit_.output) if exit_.output else None
+    _settle(context, uid, address, call, finish.outcome_of_exit(exit_, work, blob))
 
 
-def _is_called_off(desk: TaskJobContext, uid: Uid, address: str, call_address: str) -> bool:
-    call = desk.store.view.get(call_address)
-    me = desk.store.view.get((call.owner if call is not None else None) or address)
-    return me is None or me.uid != uid or halt.is_cancelled_by_plan(desk.observer.observe_as(me, desk.clock.now()))
+def _is_cancelled(context: TaskJobContext, uid: Uid, address: str, call_address: str) -> bool:
+    call = context.store.view.get(call_address)
+    me = context.store.view.get((call.owner if call is not None else None) or address)
+    return (
+        me is None or me.uid != uid or halt.is_cancelled_by_plan(context.observer.observe_as(me, context.clock.now()))
+    )
 
 
-def _settle(desk: TaskJobContext, uid: Uid, address: str, call_address: str, ended: CommandOutcome) -> None:
-    """Writes the result and the step that follows from it in one append; nothing when the call is gone already.
+def _settle(context: TaskJobContext, uid: Uid, address: str, call_address: str, ended: CommandOutcome) -> None:
+    """Write the result and the step that follows from it in one append; write nothing if the call is gone.
 
-    Nothing is awaited between reading and writing, so the race that `expect` guards against cannot be lost.
+    There is no await between read and write, so the revisions in `expect` are always current.
     """
-    view = desk.store.view
+    view = context.store.view
     call = view.get(call_address)
     if call is None:
         return
@@ -189,15 +193,15 @@ def _settle(desk: TaskJobContext, uid: Uid, address: str, call_address: str, end
     expect: dict[str, int | None] = {call.address: call.rev}
     me = view.get(call.owner or address)
     if me is not None and me.uid == uid:
-        before = desk.observer.observe_as(me, desk.clock.now())
+        before = context.observer.observe_as(me, context.clock.now())
         expect[me.address] = me.rev
         address, changes = me.address, (*changes, *step_changes(before, decide.command_ended_step(before, call, ended)))
-    # Else the task is gone, and the result is kept as evidence and changes nothing (law 7).
+    # If the task is gone, the result is recorded as evidence and changes nothing (law 7).
     data: JsonObject = {"op": op, "call": call.address, "result": ended.call.to_json()}
     blobs = (ended.call.blob,) if ended.call.blob else ()
-    rev = desk.store.propose(RecordDraft("call.settled", ACTOR, address, changes, data, blobs), expect)
+    rev = context.store.propose(RecordDraft("call.settled", ACTOR, address, changes, data, blobs), expect)
     if ended.call.state is not CallState.UNKNOWN:
-        desk.clearing.note(op, rev, address)
+        context.cleaner.note(op, rev, address)
 
 
 def _call(observed: ObservedTask, incarnation: int, op: str) -> CallSpec:
@@ -216,12 +220,12 @@ def _call(observed: ObservedTask, incarnation: int, op: str) -> CallSpec:
     )
 
 
-def task_sandbox(desk: TaskJobContext, observed: ObservedTask) -> CommandSandbox | None:
-    """What the commands of the task are enclosed in, its checks among them."""
-    return desk.surroundings.sandbox(desk.store.view, observed.workspace.encloser, observed.workspace.fork)
+def task_sandbox(context: TaskJobContext, observed: ObservedTask) -> CommandSandbox | None:
+    """Return the sandbox of the task's commands and checks; None if they run without one."""
+    return context.environment.sandbox(context.store.view, observed.workspace.encloser, observed.workspace.fork)
 
 
-def _command(desk: TaskJobContext, observed: ObservedTask, incarnation: int) -> ProcessCommand:
+def _command(context: TaskJobContext, observed: ObservedTask, incarnation: int) -> ProcessCommand:
     spec, work = observed.spec, observed.spec.work
     assert isinstance(work, RunWork) and isinstance(observed.workspace.folder, str), (
         "it was just decided that it may begin"
@@ -230,45 +234,46 @@ def _command(desk: TaskJobContext, observed: ObservedTask, incarnation: int) -> 
         cwd=observed.workspace.folder,
         argv=work.argv,
         shell=work.shell,
-        env=desk.surroundings.env(observed.address, spec, incarnation, observed.workspace.encloser),
+        env=context.environment.env(observed.address, spec, incarnation, observed.workspace.encloser),
         timeout_s=budgets.timeout_s(observed),
         output_bytes_max=limits.OUTPUT_KEPT_BYTES_MAX,
-        sandbox=task_sandbox(desk, observed),
+        sandbox=task_sandbox(context, observed),
     )
 
 
-# The job of one acceptance check: runs it, and writes what it found with the step that follows, in one append.
+async def run_task_check(context: TaskJobContext, uid: Uid, address: str, job: CheckJob) -> None:
+    """Run the check if its result is still missing; write the result and the step that follows in one append.
 
-
-async def run_task_check(desk: TaskJobContext, uid: Uid, address: str, job: CheckJob) -> None:
-    """Runs the check, if its result is still missing. It is of class read: cancelled or lost, it just runs again."""
-    observed = _wanted(desk, uid, address, job)
+    A check has effect class read: if it is cancelled or lost, it runs again.
+    """
+    observed = _task_that_wants(context, uid, address, job)
     if observed is None:
         return
-    spec, surroundings = observed.spec, desk.surroundings
-    env = surroundings.env(observed.address, spec, observed.progress.incarnation, observed.workspace.encloser)
-    started_at = desk.clock.now()
+    spec, run_environment = observed.spec, context.environment
+    env = run_environment.env(observed.address, spec, observed.progress.incarnation, observed.workspace.encloser)
+    started_at = context.clock.now()
     if isinstance(observed.workspace.folder, str):
-        with suppress(OSError):  # The check says that it has no folder.
-            surroundings.make_ground(observed.workspace.folder, observed.workspace.encloser, observed.workspace.fork)
-        box = task_sandbox(desk, observed)
+        with suppress(OSError):  # The check itself reports a missing folder.
+            run_environment.make_workspace(
+                observed.workspace.folder, observed.workspace.encloser, observed.workspace.fork
+            )
         environment = run.CheckEnvironment(
-            desk.processes,
-            desk.ids,
+            context.processes,
+            context.ids,
             observed.workspace.folder,
-            surroundings.no_links_from(observed.workspace.encloser, observed.workspace.fork),
+            run_environment.no_links_from(observed.workspace.encloser, observed.workspace.fork),
             env,
-            surroundings.containers,
+            run_environment.containers,
             str(uid),
-            box,
+            task_sandbox(context, observed),
         )
-        finding = await surroundings.check(job.check, environment)
+        finding = await run_environment.check(job.check, environment)
     else:
         finding = run.CheckFinding("error", f"not run: {observed.workspace.folder.words}")
-    before = desk.observer.observe(address, desk.clock.now(), without_job=job.key)
-    if before is None or before.me.uid != uid or not _is_asked(before, job):
-        return  # Edited or called off meanwhile: the finding is about something that is no longer asked.
-    blob = desk.store.put_blob(finding.output) if finding.output else None
+    before = context.observer.observe(address, context.clock.now(), without_job=job.key)
+    if before is None or before.me.uid != uid or not _is_current(before, job):
+        return  # The task was edited or cancelled meanwhile: the result is of an old check or round.
+    blob = context.store.put_blob(finding.output) if finding.output else None
     entry: JsonObject = {
         "result": finding.result,
         "message": finding.message,
@@ -284,34 +289,34 @@ async def run_task_check(desk: TaskJobContext, uid: Uid, address: str, job: Chec
     data["message"] = finding.message
     blobs = (blob,) if blob else ()
     draft = RecordDraft("check.ran", ACTOR, before.address, step_changes(before, step), data, blobs)
-    desk.store.propose(draft, {before.address: before.me.rev})
+    context.store.propose(draft, {before.address: before.me.rev})
 
 
-def _is_asked(observed: ObservedTask, job: CheckJob) -> bool:
+def _is_current(observed: ObservedTask, job: CheckJob) -> bool:
     progress = observed.progress
     is_same = progress.round.number == job.round and observed.digests.get(job.check.key) == job.digest
     return is_same and progress.round.why is not None and not observed.me.deleting
 
 
-def _wanted(desk: TaskJobContext, uid: Uid, address: str, job: CheckJob) -> ObservedTask | None:
-    """The task, if it still asks for this check in this round."""
-    observed = desk.observer.observe(address, desk.clock.now(), without_job=job.key)
+def _task_that_wants(context: TaskJobContext, uid: Uid, address: str, job: CheckJob) -> ObservedTask | None:
+    """Return the task if it still asks for this check in this round."""
+    observed = context.observer.observe(address, context.clock.now(), without_job=job.key)
     if observed is None or observed.me.uid != uid:
         return None
     return observed if job.key in [wanted.key for wanted in next_step(observed).start] else None
 
 
-# The job that finds out whether a sandbox is to be had; the task that wanted to know looks again when it ends.
+async def try_sandbox(context: TaskJobContext, job: TryJob) -> None:
+    """Try the sandbox, once for all tasks that request the same, and write the result into the plan's status.
 
-
-async def try_sandbox(desk: TaskJobContext, job: TryJob) -> None:
-    """Tries it, once for all tasks that want the same, and says in the plan's status what came of it."""
-    answer = await desk.surroundings.sandboxes.tried(job.wish)
-    plan = desk.store.view.get(f"plan/{desk.surroundings.plan}")
-    told: JsonObject = {job.wish.words: answer.to_json()}
-    if plan is None or (plan.status.get("sandbox") or {}).get(job.wish.words) == told[job.wish.words]:
+    The end of this job reconciles the task again.
+    """
+    answer = await context.environment.sandboxes.tried(job.request)
+    plan = context.store.view.get(f"plan/{context.environment.plan}")
+    result: JsonObject = {job.request.words: answer.to_json()}
+    if plan is None or (plan.status.get("sandbox") or {}).get(job.request.words) == result[job.request.words]:
         return
-    change = SetStatus(plan.address, plan.uid, {"sandbox": told})
-    desk.store.propose(
-        RecordDraft("plan.condition", ACTOR, plan.address, (change,), {"sandbox": told}), {plan.address: plan.rev}
+    change = SetStatus(plan.address, plan.uid, {"sandbox": result})
+    context.store.propose(
+        RecordDraft("plan.condition", ACTOR, plan.address, (change,), {"sandbox": result}), {plan.address: plan.rev}
     )

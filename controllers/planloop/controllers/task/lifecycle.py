@@ -1,4 +1,4 @@
-"""The state machine of a task: start, work, claims, its fork, its acceptance checks, and what reopens it. Pure."""
+"""State machine of a task: start, work, claims of its agent, its fork, acceptance checks, and restart. Pure."""
 
 from __future__ import annotations
 
@@ -33,23 +33,30 @@ from planloop.schemas.objects.sandbox import NO_SANDBOX, TRYING_SANDBOX, sandbox
 from planloop.schemas.objects.task import AgentWork, CheckSpec, GroupWork, RunWork, TaskState
 from planloop.schemas.resource import Resource, condition_from_json, conditions_of_status
 
-# Tasks that have ended, and what makes them begin again: edits, checks that no longer hold, more retries.
+# Ended tasks, and what restarts them: edits, checks that fail again, more retries.
 
 AFRESH_MERGE: JsonObject = {"stage": "", "attempt": 1, "not_before": None, "round_for": None, "call": None, "go": None}
-"""What is written when a task is to begin again from nothing."""
+"""Status merge that restarts a task with all its retries."""
+
+COMMAND_RUNNING: Final = TaskExplanation(TaskState.RUNNING, "Running", "its command is running")
+AGENT_WORKING: Final = "its agent is working"
+QUEUED: Final = TaskExplanation(
+    TaskState.WAITING, "Queued", "waits for a free slot", ("a running command or check ends",)
+)
+"""A command that may start and has no slot yet."""
 
 
 _PLAIN = {TaskState.FAILED: "Failed", TaskState.WAITING: "Retrying"}
 
 
 def begin_afresh(observed: ObservedTask) -> TaskStep:
-    """A new incarnation with all its retries; nothing of the task is in motion."""
+    """Begin a new incarnation with all retries. Nothing of the task may be running."""
     afresh = {**AFRESH_MERGE, "basis": None, "skipped": None, "result": None}
     return start_task(observed_after(observed, afresh)).on_top_of(afresh)
 
 
 def keep_done(observed: ObservedTask) -> TaskStep:
-    """Done, and watched: new children, edited checks, and for `heal` the checks at their interval."""
+    """Keep a task done; react to new children and edited checks, and run the checks of `heal` at their interval."""
     progress = observed.progress
     if progress.round.why is not None:
         return advance_checks(observed)
@@ -59,14 +66,14 @@ def keep_done(observed: ObservedTask) -> TaskStep:
             return finish_own_work(observed)
         return TaskStep(unfinished)
     if (bringing := bring_fork_in(observed)) is not None:
-        return bringing  # Tasks below were done once more, in a fork of their time.
+        return bringing  # Child tasks ran again and made new commits in the fork.
     if are_checks_edited(observed):
         return begin_check_round(observed, "edit")
     return _heal(observed)
 
 
 def keep_failed(observed: ObservedTask) -> TaskStep:
-    """Failed, until retries are raised, its checks are edited, or (for a group) its children or containers change."""
+    """Keep a task failed until more retries, edited checks, or (for a group) changed children or containers."""
     progress = observed.progress
     if progress.round.why is not None:
         return advance_checks(observed)
@@ -79,18 +86,18 @@ def keep_failed(observed: ObservedTask) -> TaskStep:
         return finish.failed_step(observed, says.reason, says.message)
     if are_checks_edited(observed) and (progress.result or {}).get("ok"):
         return begin_check_round(observed, "edit")
-    # Nothing of a group is to be done again: it heals when what its checks look at does.
+    # A group has no work of its own to repeat, so only its checks run again.
     return _heal(observed) if isinstance(observed.spec.work, GroupWork) else TaskStep(says)
 
 
 def stored_explanation(observed: ObservedTask) -> TaskExplanation:
-    """What was written about an ended task when it ended."""
+    """Return the explanation that was written when the task ended."""
     is_failed = observed.progress.stage is TaskStage.FAILED
     return stored_explanation_as(observed, TaskState.FAILED if is_failed else TaskState.DONE)
 
 
 def stored_explanation_as(observed: ObservedTask, state: TaskState) -> TaskExplanation:
-    """`state` with the words that were written with it, if it is the one that was."""
+    """Return `state` with the reason and message written with it, or plain ones if another state is written."""
     raw = observed.me.status.get("conditions", {}).get("Ready")
     if raw is None or observed.progress.state is not state:
         return TaskExplanation(state, _PLAIN.get(state, "Done"))
@@ -112,13 +119,13 @@ def _next_heal_at(observed: ObservedTask) -> float:
     return float(last + observed.spec.heal_every_s)
 
 
-# Rounds of acceptance checks. A result is fresh when it is of this round and of the check as now written.
+# Rounds of acceptance checks. A result is fresh if it belongs to this round and to the current version of the check.
 #
-# A round is begun by a write, so that after a crash the missing results, and only they, are run again.
+# The start of a round is written, so after a crash only the checks without a result run again.
 
 
 def begin_check_round(observed: ObservedTask, why: CheckRound) -> TaskStep:
-    """Starts all checks. Results of checks that are no longer written go."""
+    """Start all checks, and drop the results of checks that are no longer in the plan."""
     kept = observed.digests
     gone = {key: None for key in observed.progress.round.results or () if key not in kept}
     merge: JsonObject = {"round": observed.progress.round.number + 1, "round_for": why}
@@ -130,10 +137,10 @@ def begin_check_round(observed: ObservedTask, why: CheckRound) -> TaskStep:
 
 
 def advance_checks(observed: ObservedTask) -> TaskStep:
-    """Starts the checks that have no fresh result, or answers when all have one."""
+    """Start the checks that have no fresh result; decide the round when all have one."""
     missing = [check for check in observed.spec.acceptance if not is_result_fresh(observed, check)]
     if not missing:
-        return _answer(observed)
+        return _decide_round(observed)
     wanted = [step.check_job(observed, check, observed.progress.round.number) for check in missing]
     asked = {job.key for job in wanted}
     stale = tuple(sorted(key for key in observed.motion.jobs if observe.is_check_key(key) and key not in asked))
@@ -143,7 +150,7 @@ def advance_checks(observed: ObservedTask) -> TaskStep:
 
 
 def is_result_fresh(observed: ObservedTask, check: CheckSpec) -> bool:
-    """Whether the result of `check` is of this round and of its present wording."""
+    """Whether the result of `check` belongs to this round and to its current version."""
     result = (observed.progress.round.results or {}).get(check.key)
     return (
         result is not None
@@ -153,19 +160,19 @@ def is_result_fresh(observed: ObservedTask, check: CheckSpec) -> bool:
 
 
 def are_checks_edited(observed: ObservedTask) -> bool:
-    """Whether a check was added or reworded since it last ran."""
+    """Whether a check was added or edited since the checks last ran."""
     checks = observed.progress.round.results or {}
     return any(checks.get(key, {}).get("digest") != digest for key, digest in observed.digests.items())
 
 
 def failing_checks(observed: ObservedTask) -> list[CheckSpec]:
-    """The checks whose result is not a pass."""
+    """Return the checks whose result is not a pass."""
     checks = observed.progress.round.results or {}
     return [check for check in observed.spec.acceptance if checks.get(check.key, {}).get("result") != "pass"]
 
 
 def failure_summary(observed: ObservedTask) -> str:
-    """The first check that does not hold, and how many more."""
+    """Return the message of the first failing check, and how many more fail."""
     bad = failing_checks(observed)
     result = (observed.progress.round.results or {}).get(bad[0].key, {})
     more = f" (and {len(bad) - 1} more)" if len(bad) > 1 else ""
@@ -175,22 +182,22 @@ def failure_summary(observed: ObservedTask) -> str:
 def _checking(observed: ObservedTask) -> TaskExplanation:
     if observed.progress.round.why == "heal":
         return stored_explanation(observed)
-    return TaskExplanation(TaskState.CHECKING, "Checking", "its acceptance checks run")
+    return TaskExplanation(TaskState.CHECKING, "Checking", "its acceptance checks are running")
 
 
-def _answer(observed: ObservedTask) -> TaskStep:
-    holds = not failing_checks(observed)
+def _decide_round(observed: ObservedTask) -> TaskStep:
+    all_pass = not failing_checks(observed)
     match observed.progress.round.why:
         case "before":
-            if not holds:
+            if not all_pass:
                 return begin_work(observed)
             return bring_fork_in(observed) or finish.done_step(observed, is_skipped=True)
         case "work":
-            return _accept(observed) if holds else _reject(observed)
+            return _accept(observed) if all_pass else _reject(observed)
         case _:
-            if holds:
+            if all_pass:
                 return _accept(observed) if observed.progress.stage is not TaskStage.DONE else _still_done(observed)
-            return _no_longer(observed)
+            return _reopen(observed)
 
 
 def _accept(observed: ObservedTask) -> TaskStep:
@@ -207,11 +214,11 @@ def _still_done(observed: ObservedTask) -> TaskStep:
     return keep_done(observed_after(observed, merge)).on_top_of(merge)
 
 
-def _no_longer(observed: ObservedTask) -> TaskStep:
-    # A failed task whose edited checks still fail stays failed: its command is not run again for that.
+def _reopen(observed: ObservedTask) -> TaskStep:
+    # A failed task whose edited checks still fail stays failed: its command does not run again.
     if observed.progress.stage is TaskStage.FAILED or isinstance(observed.spec.work, GroupWork):
         says = TaskExplanation(
-            TaskState.FAILED, "ChecksFailing", failure_summary(observed), ("edit the task, or mend what fails",)
+            TaskState.FAILED, "ChecksFailing", failure_summary(observed), ("edit the task", "fix what the check found")
         )
         return TaskStep(says, merge={"stage": "failed", "round_for": None})
     return begin_afresh(observed)
@@ -230,21 +237,21 @@ def _reject(observed: ObservedTask) -> TaskStep:
 
 
 def last_claim_reason(observed: ObservedTask) -> str:
-    """Why no other claim is waited for when the one at hand is rejected; empty while it is not the last."""
+    """Return why a rejection of the current claim is final; empty if the agent may claim again."""
     if words := stuck_reason(observed):
         return words
     is_last = observed.progress.claims.rejections + 1 >= limits.CLAIMS_REJECTED_MAX
-    return f"its agent claimed {limits.CLAIMS_REJECTED_MAX} times to be done and was not" if is_last else ""
+    return f"its checks failed after {limits.CLAIMS_REJECTED_MAX} claims of its agent to be done" if is_last else ""
 
 
 def stuck_reason(observed: ObservedTask) -> str:
-    """What the claim at hand repeats, if the agent has nothing else to try; empty for any other."""
+    """Return what the current claim repeats if the agent is stuck; empty for any other claim."""
     claim = (observed.motion.agent.status.get("claim") or {}) if observed.motion.agent is not None else {}
     return str(claim.get("stuck") or "")
 
 
 def claim_verdict(observed: ObservedTask, *, accepted: bool, message: str) -> JsonObject:
-    """The answer to the agent's newest claim."""
+    """Return the verdict on the agent's newest claim, for the task's status."""
     claim = (observed.motion.agent.status.get("claim") or {}) if observed.motion.agent is not None else {}
     count: JsonObject = {} if accepted else {"rejections": observed.progress.claims.rejections + 1}
     return count | {
@@ -256,56 +263,56 @@ def claim_verdict(observed: ObservedTask, *, accepted: bool, message: str) -> Js
     }
 
 
-# A task and the fork that it works in: asked for before it starts, brought in before it is done.
+# The fork of a task: requested before the task starts, merged back before it is done.
 #
-# The task says what it wants of the fork in its own status and reads the answer in the fork's; how a fork is made and
-# merged is its controller's. A task below the one that has the fork only waits for it to be there.
+# The task writes its request into its own status and reads the answer in the fork's status; the fork controller creates
+# and merges the fork. A descendant of the task that has the fork only waits until the fork is ready.
 
 _UNMARKED: Final = (
-    "A file without marks (binary, UTF-16, or removed on one side) has your version, and `git show MERGE_HEAD:./FILE` "
-    "prints the other"
+    "A file without conflict markers (binary, UTF-16, or removed on one side) has your version; "
+    "`git show MERGE_HEAD:./FILE` prints the other one"
 )
 FORK_WANTED: JsonObject = {"fork": {"wants": "made"}}
-"""What a task writes that cannot go on before its fork is there."""
+"""Status merge of a task that waits for its fork."""
 
 
 def fork_obstacle(observed: ObservedTask) -> TaskExplanation | None:
-    """What the task says while its fork is not ready to be worked in; None when it is, or when it has none."""
+    """Return why the task cannot work in its fork yet; None if it can, or if it has no fork."""
     if not observed.spec.fork:
         return None
     status = _fork_state(observed)
     if status.state in IN_USE and status.state not in MOVING:
         return None
     return _fork_failed(status) or TaskExplanation(
-        TaskState.WAITING, AWAITING_FORK, f"{observed.spec.fork} is made first"
+        TaskState.WAITING, AWAITING_FORK, f"waits until {observed.spec.fork} is created"
     )
 
 
 def hold_for_fork(observed: ObservedTask) -> TaskStep | None:
-    """Keeps an agent at work that was given a fork from its next turn until the fork is there; None when it is."""
+    """Hold back the next turn of a running agent whose task was given a fork until the fork exists; None if it does."""
     if not observed.spec.fork or not isinstance(observed.spec.work, AgentWork):
         return None
     status = _fork_state(observed)
     if status.state in IN_USE or newest_claim(observed) is not None:
         return None
-    words = f"its agent ends its turn and goes on in {observed.spec.fork}"
+    words = f"its agent ends its turn and continues in {observed.spec.fork}"
     return TaskStep(_fork_failed(status) or TaskExplanation(TaskState.RUNNING, AWAITING_FORK, words), FORK_WANTED)
 
 
-def clear_fork_wish(observed: ObservedTask, step: TaskStep) -> TaskStep:
-    """`step`, which no longer asks for a fork that is there."""
+def clear_fork_request(observed: ObservedTask, step: TaskStep) -> TaskStep:
+    """Return `step` without the request for a fork that exists."""
     return step.on_top_of({"fork": {"wants": None}}) if fork_request(observed.me.status).wish == "made" else step
 
 
 def bring_fork_in(observed: ObservedTask) -> TaskStep | None:
-    """What is to happen before the task is done: its fork is brought in. None: all of it is, or it has none."""
+    """Return the step that merges the task's fork before it is done; None if it is merged, or if it has no fork."""
     if observed.workspace.fork is None or observed.workspace.fork.spec["task"] != observed.address:
         return None
     status, asked = _fork_state(observed), fork_request(observed.me.status)
     if status.state in (ForkState.NONE, ForkState.IN, ForkState.KEPT):
         return None
     says = _fork_failed(status) or TaskExplanation(
-        TaskState.CHECKING, "BringingIn", f"what was done in {observed.spec.fork} is merged"
+        TaskState.CHECKING, "BringingIn", f"the changes in {observed.spec.fork} are being merged"
     )
     if asked.wish == "in" and asked.bring > status.answered:
         return TaskStep(says)
@@ -319,30 +326,31 @@ def bring_fork_in(observed: ObservedTask) -> TaskStep | None:
 
 
 def _check_again(observed: ObservedTask, status: ForkStatus) -> TaskStep:
-    """What others did meanwhile was merged in, and the checks have not seen that yet."""
+    """Run the checks again, because commits of others were merged into the fork since they ran."""
     merge: JsonObject = {"fork": {"wants": None, "told": status.answered}}
     return begin_check_round(observed_after(observed, merge), observed.progress.round.why or "work").on_top_of(merge)
 
 
 def _conflict(observed: ObservedTask, status: ForkStatus) -> TaskStep:
-    """The merge stands open in the fork: its agent is told to mend it, or a person is."""
+    """Ask the agent, or a person if the task has no agent, to resolve the open merge in the fork."""
     words = _in_conflict(status)
     if not isinstance(observed.spec.work, AgentWork):
-        cure = (f"mend the files in {status.folder}, no mark left; what has none: git add it",)
-        return TaskStep(TaskExplanation(TaskState.BLOCKED, MERGE_CONFLICT, words, cure))
+        fix = (f"resolve the files in {status.folder}: remove all conflict markers; `git add` files that have none",)
+        return TaskStep(TaskExplanation(TaskState.BLOCKED, MERGE_CONFLICT, words, fix))
     words = (
-        f"{words}: mend them where they are marked `<<<<<<<` and `>>>>>>>`. {_UNMARKED}; then say again that it is done"
+        f"{words}. Resolve each conflict between `<<<<<<<` and `>>>>>>>`. {_UNMARKED}. Then claim again that the task "
+        "is done"
     )
     refused = claim_verdict(observed, accepted=False, message=words)
-    told: JsonObject = {"fork": {"wants": None, "told": status.answered}, "verdict": refused}
-    if hopeless := last_claim_reason(observed):
-        return finish.failed_step(observed, MERGE_CONFLICT, f"{words}; {hopeless}").on_top_of(told)
-    merge: JsonObject = {**told, "stage": "work", "round_for": None}
+    answered: JsonObject = {"fork": {"wants": None, "told": status.answered}, "verdict": refused}
+    if final := last_claim_reason(observed):
+        return finish.failed_step(observed, MERGE_CONFLICT, f"{words}; {final}").on_top_of(answered)
+    merge: JsonObject = {**answered, "stage": "work", "round_for": None}
     return advance_work(observed_after(observed, merge)).on_top_of(merge)
 
 
 def fork_conflict(observed: ObservedTask) -> str:
-    """What of the task's own fork does not merge and is not mended; empty when all of it does."""
+    """Return which files of the task's own fork have unresolved merge conflicts; empty if none have."""
     if observed.workspace.fork is None or observed.workspace.fork.spec["task"] != observed.address:
         return ""
     status = _fork_state(observed)
@@ -353,15 +361,14 @@ def _in_conflict(status: ForkStatus) -> str:
     shown = [path.removeprefix(status.prefix) for path in status.files[: limits.FORK_FILES_SHOWN]]
     more = len(status.files) - len(shown)
     files = ", ".join(shown) + (f" and {more} more" if more else "")
-    verb = "was" if len(status.files) == 1 else "were"
-    return f"{files} {verb} changed by others meanwhile and did not merge into {status.branch}"
+    return f"merge conflicts in {files}, on branch {status.branch}"
 
 
 def _fork_failed(status: ForkStatus) -> TaskExplanation | None:
     if not status.fault:
         return None
-    cure = ("mend what git says; it is tried again by itself",)
-    return TaskExplanation(TaskState.BLOCKED, FORK_FAILED, f"its fork: {status.fault}", cure)
+    fix = ("fix the problem that git reports; planloop then tries again by itself",)
+    return TaskExplanation(TaskState.BLOCKED, FORK_FAILED, f"its fork: {status.fault}", fix)
 
 
 def _fork_state(observed: ObservedTask) -> ForkStatus:
@@ -370,30 +377,30 @@ def _fork_state(observed: ObservedTask) -> ForkStatus:
     )
 
 
-# The agent's side of a task: it goes until it claims an end, and each claim is answered once.
+# The agent of a task works until it claims to be done or to have failed, and each claim gets one verdict.
 #
-# A claim names the incarnation it is about; one of an older incarnation is not seen (law 7).
+# A claim names its incarnation; a claim of an older incarnation is ignored (law 7).
 
 
 def advance_agent(observed: ObservedTask) -> TaskStep:
-    """Lets the agent go, or answers what it claims."""
-    # The digests follow the plan while the agent works: it is told of a new goal, and what it then ends is that goal.
+    """Let the agent work, or decide its claim."""
+    # The digests follow the plan while the agent works: it gets each new goal, so its claim is about the newest one.
     merge: JsonObject = {"go": observed.progress.incarnation, "basis": observed.basis}
     claim = newest_claim(observed)
     if claim is None:
         return TaskStep(_at_work(observed), merge=merge)
     if claim["kind"] == "fail":
-        reason = str(_said(claim) or "the agent gave up")
+        reason = str(_claim_result(claim) or "the agent gave up without a reason")
         refused = claim_verdict(observed, accepted=False, message=reason)
         word = STUCK if claim.get("stuck") else "AgentFailed"
         return finish.failed_step(observed, word, reason).on_top_of({"verdict": refused})
-    merge["result"] = {"ok": True, "text": _said(claim)}
+    merge["result"] = {"ok": True, "text": _claim_result(claim)}
     says = finish.children_not_done(observed)
     if says is not None and says.state is TaskState.FAILED:
         merge["verdict"] = claim_verdict(observed, accepted=False, message=says.message)
-        if hopeless := last_claim_reason(observed):
+        if final := last_claim_reason(observed):
             word = STUCK if stuck_reason(observed) else "AgentFailed"
-            return finish.failed_step(observed, word, f"{says.message}; {hopeless}").on_top_of(merge)
+            return finish.failed_step(observed, word, f"{says.message}; {final}").on_top_of(merge)
         return TaskStep(_at_work(observed), merge=merge)
     if observed.spec.acceptance or says is not None:
         return finish_own_work(observed_after(observed, merge)).on_top_of(merge)
@@ -404,53 +411,50 @@ def advance_agent(observed: ObservedTask) -> TaskStep:
 
 
 def newest_claim(observed: ObservedTask) -> JsonObject | None:
-    """What the agent claims of this incarnation and has no answer to yet."""
+    """Return the agent's claim about this incarnation that has no verdict yet; None if there is none."""
     claim: JsonObject | None = observed.motion.agent.status.get("claim") if observed.motion.agent is not None else None
     if not claim or claim.get("incarnation") != observed.progress.incarnation:
         return None
     return claim if claim["seq"] > observed.progress.claims.judged else None
 
 
-def _said(claim: JsonObject) -> Json:
-    # Agents keep free values in a list of one, where a merge cannot look into them.
-    said = claim.get("result")
-    return said[0] if isinstance(said, list) and said else said
+def _claim_result(claim: JsonObject) -> Json:
+    # Agents wrap free values in a list of one, so that a merge patch replaces them as a whole.
+    result = claim.get("result")
+    return result[0] if isinstance(result, list) and result else result
 
 
 def _at_work(observed: ObservedTask) -> TaskExplanation:
-    """It works, unless its agent waits for what only somebody else can do: then the task says what that is."""
+    """Return running, or blocked with the reason if its agent waits for a person or another agent to act."""
     agent = observed.motion.agent
     if agent is None or agent.state not in (AgentState.PARKED, AgentState.BLOCKED):
-        return TaskExplanation(TaskState.RUNNING, "Running", _works(observed))
+        return TaskExplanation(TaskState.RUNNING, "Running", _agent_activity(observed))
     found = [one for type_, one in conditions_of_status(agent.status).items() if type_ in FOR_OTHERS]
     if found:
         return TaskExplanation(
             TaskState.BLOCKED, found[0].reason, f"{agent.address}: {found[0].message}", found[0].unblocks
         )
     waits = conditions_of_status(agent.status).get(CallState.AWAITING_LOCK)
-    if waits is not None:  # For its like, which let go by themselves: nobody else has to do anything.
+    if waits is not None:  # The holders are agents, which release their locks without an operator.
         return TaskExplanation(TaskState.RUNNING, waits.reason, f"{agent.address}: {waits.message}", waits.unblocks)
     if agent.state == AgentState.PARKED:
         return TaskExplanation(TaskState.BLOCKED, "BudgetSpent", f"{agent.address} has used up its budget")
-    return TaskExplanation(TaskState.RUNNING, "Running", _works(observed))
+    return TaskExplanation(TaskState.RUNNING, "Running", _agent_activity(observed))
 
 
-def _works(observed: ObservedTask) -> str:
-    """That it works, and on what after a claim that its checks did not bear out."""
+def _agent_activity(observed: ObservedTask) -> str:
+    """Return what the agent is working on: a merge conflict, the checks that rejected its claim, or just its task."""
     if conflict := fork_conflict(observed):
-        return f"its agent mends what did not merge: {conflict}"
+        return f"its agent is resolving {conflict}"
     verdict = observed.me.status.get("verdict") or {}
     is_of_now = verdict.get("incarnation") == observed.progress.incarnation
     if is_of_now and not verdict.get("accepted") and verdict.get("failing"):
-        return f"its agent works on what failed: {verdict['message']}"
-    return "its agent works"
-
-
-# The task while its work is under way: a group, a command, or an agent that goes until it claims an end.
+        return f"its agent is fixing a failed check: {verdict['message']}"
+    return AGENT_WORKING
 
 
 def advance_work(observed: ObservedTask) -> TaskStep:
-    """One step further with the work of the current incarnation."""
+    """Take one step with the work of the current incarnation: a group, a command or an agent."""
     match observed.spec.work:
         case GroupWork():
             return finish_own_work(observed)
@@ -463,7 +467,7 @@ def advance_work(observed: ObservedTask) -> TaskStep:
 
 
 def finish_own_work(observed: ObservedTask) -> TaskStep:
-    """The task's own work is done: its children, then its checks, then it."""
+    """Continue after the task's own work: wait for its children, run its checks, then end it."""
     says = finish.children_not_done(observed)
     if says is not None:
         return TaskStep(says, merge={"stage": "work", "round_for": None})
@@ -486,22 +490,21 @@ def _command(observed: ObservedTask) -> TaskStep:
         case CallState.UNKNOWN:
             return TaskStep(explain_unknown_outcome(observed))
         case CallState.SUCCEEDED:
-            return _ended(observed, finish.result_json(ok=True, text="a person says that it happened"))
+            return _ended(observed, finish.result_json(ok=True, text="a person confirmed that it happened"))
         case CallState.FAILED | CallState.CANCELLED | CallState.DENIED:
-            words = "the call was settled as failed"
+            words = "its call was settled as failed"
             return _ended(observed, finish.result_json(ok=False, reason="CommandFailed", text=words))
         case _:
-            # It never began, or may begin again: the same incarnation under a new operation.
+            # The command never began, or may run again: the same incarnation, a new operation.
             if isinstance(observed.workspace.folder, WorkspaceFault):
                 return _without_call(observed, finish.workspace_failed_step(observed, observed.workspace.folder))
-            return step.queue_command(observed, TaskStep(explain_queued(observed)), progress.incarnation)
+            return step.queue_command(observed, TaskStep(QUEUED), progress.incarnation)
 
 
 def _running(observed: ObservedTask) -> TaskStep:
-    says = TaskExplanation(TaskState.RUNNING, "Running", "its command runs")
     if any(observe.is_run_key(key) for key in observed.motion.jobs):
-        return TaskStep(says)
-    return TaskStep(says, start=(step.run_job(observed, observed.progress.incarnation, is_adoption=True),))
+        return TaskStep(COMMAND_RUNNING)
+    return TaskStep(COMMAND_RUNNING, start=(step.run_job(observed, observed.progress.incarnation, is_adoption=True),))
 
 
 def _ended(observed: ObservedTask, result: JsonObject) -> TaskStep:
@@ -511,7 +514,7 @@ def _ended(observed: ObservedTask, result: JsonObject) -> TaskStep:
 
 
 def _without_call(observed: ObservedTask, step: TaskStep) -> TaskStep:
-    """`step` with the call of the incarnation that it ends gone."""
+    """Return `step`, which also drops the call of the incarnation that it ends."""
     dropped = (
         (Drop(observed.motion.call.address, observed.motion.call.uid),) if observed.motion.call is not None else ()
     )
@@ -519,34 +522,32 @@ def _without_call(observed: ObservedTask, step: TaskStep) -> TaskStep:
 
 
 def explain_unknown_outcome(observed: ObservedTask) -> TaskExplanation:
-    """Nobody saw how the command ended, and it may not be run twice."""
+    """Return blocked with the commands that settle a call with an unknown outcome."""
     call = observed.motion.call.address if observed.motion.call is not None else "the call"
     command = observed.spec.work
     shown = (command.shell or " ".join(command.argv)) if isinstance(command, RunWork) else ""
-    says = f"nobody saw how `{shown}` ended, and with `effect: {EffectClass.ONCE}` it is not run again"
+    says = f"the outcome of `{shown}` is unknown, and with `effect: {EffectClass.ONCE}` it is not run again"
     return TaskExplanation(
         TaskState.BLOCKED, "InDoubt", says, (f"plan approve {call} --happened", f"plan approve {call} --did-not")
     )
 
 
-# From not begun to begun: what must hold before a task may start, in the order in which it is told.
-#
-# A parent that has started, needs, budget, the pause before a retry, what is left of an earlier incarnation, a slot
-# where the plan bounds how many tasks are at work, its fork, which is made of what its needs have left, its containers,
-# which may mount the fork, its sandbox, which may be in one of them, and locks last: a task asks for them when nothing
-# else is in its way, so that none is held by a task that waits.
+# What must be true before a task starts, in the order of the checks: its parent has started, its needs are done, there
+# is budget, the retry delay is over, nothing of an earlier incarnation runs, and it has a slot (`limits.tasks`). Then
+# its fork, which starts from the commits of its needs; its containers, which may mount the fork; its sandbox, which may
+# be in one of the containers. Locks are last, so that no waiting task holds one.
 
-SANDBOX_RETRY = f"it is tried again within {limits.SANDBOX_RETRY_CAP_S:g} s, and the task goes on when that helped"
+SANDBOX_RETRY = f"planloop tries again within {limits.SANDBOX_RETRY_CAP_S:g} s and then continues the task"
 _OPEN_PARENT = (TaskStage.WORK, TaskStage.VERIFY, TaskStage.DONE)
 
 
 def start_task(observed: ObservedTask) -> TaskStep:
-    """Begins the task, or says what it waits for."""
+    """Begin the task, or return what it waits for."""
     says = start_obstacle(observed)
     if says is not None:
         return _waiting(observed, says)
-    if (astray := _astray(observed)) is not None:
-        return _led_out(observed, astray)
+    if (problem := _missing_folder(observed)) is not None:
+        return _fail_without_folder(observed, problem)
     if observed.spec.when == "before" and observed.spec.acceptance:
         merge: JsonObject = {"stage": "before", "basis": observed.basis, "checks": dict.fromkeys(_old_checks(observed))}
         return begin_check_round(observed_after(observed, merge), "before").on_top_of(merge)
@@ -557,14 +558,14 @@ def _waiting(observed: ObservedTask, says: TaskExplanation) -> TaskStep:
     wait_s = observed.progress.times.not_before - observed.now
     again_s = wait_s if wait_s > 0 else None
     if says.reason in (TRYING_SANDBOX, NO_SANDBOX) and observed.workspace.encloser is not None:
-        return _trying(observed, says, observed.workspace.encloser)
+        return _try_sandbox(observed, says, observed.workspace.encloser)
     if says.reason in (AWAITING_FORK, FORK_FAILED):
         return TaskStep(says, FORK_WANTED, again_s=again_s)
     if says.reason == AWAITING and observed.start.lock is not None:
         return TaskStep(
             says,
-            changes=observed.start.lock.wish,
-            type="lock.requested" if observed.start.lock.wish else "task.changed",
+            changes=observed.start.lock.request,
+            type="lock.requested" if observed.start.lock.request else "task.changed",
         )
     if says.reason not in (budgets.NO_BUDGET_LEFT, "BudgetSpent"):
         return TaskStep(says, again_s=again_s)
@@ -572,8 +573,8 @@ def _waiting(observed: ObservedTask, says: TaskExplanation) -> TaskStep:
     return TaskStep(says, notes.merge, notes.changes, again_s=again_s)
 
 
-def _trying(observed: ObservedTask, says: TaskExplanation, encloser: Resource) -> TaskStep:
-    """Its sandbox is tried, or will be: a person may put there what is missing while the plan runs."""
+def _try_sandbox(observed: ObservedTask, says: TaskExplanation, encloser: Resource) -> TaskStep:
+    """Try the sandbox, or again when the last try is old: a person may install what is missing while the plan runs."""
     answer = observed.workspace.sandbox
     if answer is not None and not answer.is_due(observed.now):
         return TaskStep(says, again_s=None if answer.again_at is None else answer.again_at - observed.now)
@@ -582,7 +583,7 @@ def _trying(observed: ObservedTask, says: TaskExplanation, encloser: Resource) -
 
 
 def start_obstacle(observed: ObservedTask) -> TaskExplanation | None:
-    """The first thing in the way, None when the task may start."""
+    """Return the first obstacle; None if the task may start."""
     before = (_parent, _needs, _budget, _retry, _leftover, _slot, fork_obstacle, _no_sandbox)
     for look in (*before, container_needs.container_obstacle, _untried_sandbox, _locks):
         says = look(observed)
@@ -592,15 +593,15 @@ def start_obstacle(observed: ObservedTask) -> TaskExplanation | None:
 
 
 def begin_work(observed: ObservedTask) -> TaskStep:
-    """Opens a group, lets the agent go, or queues the command; a queued command has not begun."""
+    """Open a group, start the agent, or queue the command. A queued command has not begun."""
     spec, incarnation = observed.spec, observed.progress.incarnation + 1
     says = budgets.missing_budget(observed)
     if says is not None:
         return _waiting(observed, says)
-    if (astray := _astray(observed)) is not None:
-        return _led_out(observed, astray)
+    if (problem := _missing_folder(observed)) is not None:
+        return _fail_without_folder(observed, problem)
     if isinstance(spec.work, RunWork):
-        return step.queue_command(observed, TaskStep(explain_queued(observed)), incarnation)
+        return step.queue_command(observed, TaskStep(QUEUED), incarnation)
     merge = begin_merge(observed, incarnation)
     if isinstance(spec.work, AgentWork):
         merge |= {"go": incarnation, "verdict": None}
@@ -609,22 +610,22 @@ def begin_work(observed: ObservedTask) -> TaskStep:
     return advance_work(observed_after(grants.then, merge)).on_top_of(merge).first(grants.changes)
 
 
-def _astray(observed: ObservedTask) -> WorkspaceFault | None:
-    """What keeps a task that does something itself from its folder: looked at last, for its needs may have made it."""
+def _missing_folder(observed: ObservedTask) -> WorkspaceFault | None:
+    """Return why a command or agent may not work in its folder. Checked last: its needs may create the folder."""
     if isinstance(observed.spec.work, GroupWork):
         return None
-    ground = observed.workspace.folder
-    return ground if isinstance(ground, WorkspaceFault) else None
+    folder = observed.workspace.folder
+    return folder if isinstance(folder, WorkspaceFault) else None
 
 
-def _led_out(observed: ObservedTask, astray: WorkspaceFault) -> TaskStep:
-    """The task ends before anything of it begins, as an incarnation of its own."""
+def _fail_without_folder(observed: ObservedTask, problem: WorkspaceFault) -> TaskStep:
+    """Fail the task before it starts; the failure counts as an incarnation."""
     merge = begin_merge(observed, observed.progress.incarnation + 1)
-    return finish.workspace_failed_step(observed_after(observed, merge), astray).on_top_of(merge)
+    return finish.workspace_failed_step(observed_after(observed, merge), problem).on_top_of(merge)
 
 
 def begin_merge(observed: ObservedTask, incarnation: int) -> JsonObject:
-    """What is written when incarnation `incarnation` begins."""
+    """Return the status merge that begins incarnation `incarnation`."""
     encloser = observed.workspace.encloser
     return {
         "stage": "work",
@@ -642,12 +643,6 @@ def begin_merge(observed: ObservedTask, incarnation: int) -> JsonObject:
     }
 
 
-def explain_queued(observed: ObservedTask) -> TaskExplanation:
-    """A command that may start and has no slot yet."""
-    del observed
-    return TaskExplanation(TaskState.WAITING, "Queued", "waits for a free slot", ("a running command or check ends",))
-
-
 def _old_checks(observed: ObservedTask) -> list[str]:
     return list(observed.progress.round.results or ())
 
@@ -657,15 +652,15 @@ def _parent(observed: ObservedTask) -> TaskExplanation | None:
     if observed.spec.parent is None:
         return None
     if parent is None:
-        return TaskExplanation(TaskState.WAITING, "ParentWaiting", f"{observed.spec.parent} is not there yet")
+        return TaskExplanation(TaskState.WAITING, "ParentWaiting", f"{observed.spec.parent} does not exist yet")
     progress = read_task_progress(parent.status)
     if progress.is_skipped:
-        says = f"{parent.address} was skipped: its checks held before any work"
+        says = f"{parent.address} was skipped: its checks passed before any work"
         return TaskExplanation(TaskState.WAITING, "ParentSkipped", says, (f"the checks of {parent.address} fail",))
     if progress.stage is TaskStage.FAILED and parent.spec["work"]["kind"] != "group":
         says = f"{parent.address} failed before this task began"
         return TaskExplanation(
-            TaskState.BLOCKED, "ParentFailed", says, (f"{parent.address} is tried again",), is_stuck=True
+            TaskState.BLOCKED, "ParentFailed", says, (f"edit or retry {parent.address}",), is_stuck=True
         )
     if progress.stage in (*_OPEN_PARENT, TaskStage.FAILED):
         return None
@@ -677,28 +672,30 @@ def _parent(observed: ObservedTask) -> TaskExplanation | None:
 def _needs(observed: ObservedTask) -> TaskExplanation | None:
     bad = observed.family.bad_need
     if bad is not None:
-        how = _HOW[task_standing(bad)]
-        cure = (f"{bad.address} becomes done: edit it, or raise its retries", f"the need on {bad.address} is removed")
-        reason = "NeedsCancelled" if how == "cancelled" else "NeedsFailed"
-        return TaskExplanation(TaskState.BLOCKED, reason, f"needs {bad.address}, which is {how}", cure, is_stuck=True)
+        standing = task_standing(bad)
+        how, fix = _BAD_NEEDS[standing]
+        fixes = (fix.format(bad.address), f"remove the need on {bad.address}")
+        reason = "NeedsCancelled" if standing is TaskStanding.CANCELLED else "NeedsFailed"
+        return TaskExplanation(TaskState.BLOCKED, reason, f"needs {bad.address}, which {how}", fixes, is_stuck=True)
     if observed.family.needs.open:
         open_need = observed.family.open_need
         return TaskExplanation(TaskState.WAITING, "NeedsNotDone", f"needs {open_need}", (f"{open_need} is done",))
     return None
 
 
-_HOW = {
-    TaskStanding.FAILED: "failed",
-    TaskStanding.CANCELLED: "cancelled",
-    TaskStanding.STUCK: "blocked by a failure itself",
+_BAD_NEEDS: Final = {
+    TaskStanding.FAILED: ("failed", "edit {} or raise its retries"),
+    TaskStanding.CANCELLED: ("is cancelled", "remove `cancel` from {}"),
+    TaskStanding.STUCK: ("is blocked", "resolve what blocks {}"),
 }
+"""What became of a need, and how to fix it."""
 
 
 def _slot(observed: ObservedTask) -> TaskExplanation | None:
     slot = observed.start.slot
     if slot is None or slot.is_mine:
         return None
-    ways = ("a task at work ends", f"plan patch . limits.tasks={slot.bound + 1}")
+    ways = ("a running task ends", f"plan patch . limits.tasks={slot.bound + 1}")
     return TaskExplanation(TaskState.WAITING, AWAITING_SLOT, slot.words, ways)
 
 
@@ -706,22 +703,22 @@ def _untried_sandbox(observed: ObservedTask) -> TaskExplanation | None:
     if observed.workspace.sandbox is not None:
         return None
     return TaskExplanation(
-        TaskState.WAITING, TRYING_SANDBOX, "finds out whether its sandbox is to be had", ("it was tried",)
+        TaskState.WAITING, TRYING_SANDBOX, "its sandbox is being tried", ("the try of the sandbox ends",)
     )
 
 
 def _no_sandbox(observed: ObservedTask) -> TaskExplanation | None:
-    """Nothing that a task does may run in less than its plan asks for, so that it does not begin.
+    """Return blocked if the sandbox of the task is not available: its commands never run with less isolation.
 
-    This comes before its containers: one that the sandbox is in goes when the plan is over because of this, and a task
-    that then waited for it would take heart, and the plan with it, without end.
+    Checked before containers. If the sandbox is in a container, the plan ends because of this obstacle and stops that
+    container; a task that then waited for the container would restart the plan, in an endless loop.
     """
     answer = observed.workspace.sandbox
     if answer is None or answer.is_had:
         return None
-    cures = (answer.cure,) if answer.again_at is None else (answer.cure, SANDBOX_RETRY)
-    # Once is not enough: a container may have been on its way out, or the machine too busy.
-    return TaskExplanation(TaskState.BLOCKED, NO_SANDBOX, answer.why, cures, is_stuck=answer.tries != 1)
+    fixes = (answer.cure,) if answer.again_at is None else (answer.cure, SANDBOX_RETRY)
+    # One failed try proves nothing: a container may have been stopping, or the machine busy.
+    return TaskExplanation(TaskState.BLOCKED, NO_SANDBOX, answer.why, fixes, is_stuck=answer.tries != 1)
 
 
 def _locks(observed: ObservedTask) -> TaskExplanation | None:
@@ -730,16 +727,16 @@ def _locks(observed: ObservedTask) -> TaskExplanation | None:
         return None
     words = lock.words
     if lock.ring:
-        ring = f"a deadlock: {describe_cycle(lock.ring)}; {words.message}"
+        ring = f"deadlock: {describe_cycle(lock.ring)}; {words.message}"
         return TaskExplanation(TaskState.BLOCKED, AWAITING, ring, words.unblocks, is_stuck=True)
     return TaskExplanation(TaskState.BLOCKED, AWAITING, words.message, words.unblocks)
 
 
 def _budget(observed: ObservedTask) -> TaskExplanation | None:
-    lacking = budgets.missing_budget(observed)
-    if lacking is not None or budgets.time_left_s(observed) != 0:
-        return lacking
-    says = "the time that its budget allows is used up"
+    missing = budgets.missing_budget(observed)
+    if missing is not None or budgets.time_left_s(observed) != 0:
+        return missing
+    says = "the time of its budget is used up"
     return TaskExplanation(
         TaskState.BLOCKED, "BudgetSpent", says, (budgets.more_time_command(observed),), is_stuck=True
     )
@@ -748,14 +745,14 @@ def _budget(observed: ObservedTask) -> TaskExplanation | None:
 def _retry(observed: ObservedTask) -> TaskExplanation | None:
     if observed.progress.times.not_before <= observed.now:
         return None
-    return stored_explanation_as(observed, TaskState.WAITING)  # What failed was written with the pause.
+    return stored_explanation_as(observed, TaskState.WAITING)  # Holds the failure that started the delay.
 
 
 def _leftover(observed: ObservedTask) -> TaskExplanation | None:
     if isinstance(observed.spec.work, AgentWork) and observed.motion.agent is None:
-        return TaskExplanation(TaskState.WAITING, "AgentMissing", f"{observed.spec.work.agent} is not there yet")
+        return TaskExplanation(TaskState.WAITING, "AgentMissing", f"{observed.spec.work.agent} does not exist yet")
     if isinstance(observed.spec.work, GroupWork) or not step.is_agent_busy(observed):
         return None
     return TaskExplanation(
-        TaskState.STOPPING, "Restarting", "the agent ends its earlier run", ("the agent has stopped",)
+        TaskState.STOPPING, "Restarting", "its agent is ending its previous run", ("its agent has stopped",)
     )

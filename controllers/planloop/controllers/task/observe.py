@@ -1,4 +1,4 @@
-"""Read everything that one decision about a task needs into one frozen value. Pure."""
+"""Observe a task: read everything that a decision about it needs into one frozen value. Pure."""
 
 from __future__ import annotations
 
@@ -31,53 +31,51 @@ from planloop.schemas.objects.sandbox import SANDBOX_AVAILABLE, SandboxAvailabil
 from planloop.schemas.objects.task import ENDED, AgentWork, GroupWork, RunWork, TaskSpec, task_from_json
 from planloop.schemas.resource import Resource
 
-# The keys of a task's jobs. A key says whose job it is (by uid, so that it survives a move), which, and how urgent.
+# Keys of a task's jobs: the uid of the task, which survives a move, then the kind of job and its details.
 
 
 def run_job_key(uid: str, incarnation: int, priority: int) -> str:
-    """The key of the command of `incarnation`, queued at `priority`."""
+    """Return the key of the command of `incarnation`, queued at `priority`."""
     return f"{uid}:run:{incarnation}:{priority}"
 
 
 def check_job_key(uid: str, round_: int, key: str, digest: str) -> str:
-    """The key of one check of a round, as it is worded."""
+    """Return the key of one check of a round; `digest` identifies its version."""
     return f"{uid}:check:{round_}:{key}:{digest}"
 
 
 def stop_job_key(uid: str, call: str) -> str:
-    """The key of the job that stops a command which nobody waits for."""
+    """Return the key of the job that stops a command which no job waits for."""
     return f"{uid}:stop:{call}"
 
 
 def try_job_key(uid: str) -> str:
-    """The key of the job that finds out whether the task's sandbox is to be had."""
+    """Return the key of the job that finds out whether the task's sandbox is available."""
     return f"{uid}:try"
 
 
 def is_run_key(key: str) -> bool:
-    """Whether it is a command's."""
+    """Whether `key` is of a job that runs a command."""
     return ":run:" in key
 
 
 def is_check_key(key: str) -> bool:
-    """Whether it is a check's."""
+    """Whether `key` is of a job that runs a check."""
     return ":check:" in key
 
 
 def is_stop_key(key: str) -> bool:
-    """Whether it is a stopping job's."""
+    """Whether `key` is of a job that stops a command."""
     return ":stop:" in key
 
 
-# Which tasks an entry in a ledger concerns besides the task itself and its ancestors, read from the view.
-#
-# Both look-ups cost nothing for a task without a ledger of its own or above.
+# Other tasks that an entry in a ledger concerns. Both look-ups are free for a task without a ledger at or above it.
 
 
 def ended_grantees(view: View, me: Resource, above: Sequence[Resource]) -> tuple[str, ...]:
-    """The uids among `me` and the tasks `above` it that hold a grant and have ended with all that is below them.
+    """Return the uids among `me` and its ancestors `above` that hold a grant and have ended with all descendants.
 
-    Looked at from below as well, because a task may end long after the one that it was a part of.
+    Ancestors are included, because a task may end long after its parent.
     """
     if me.deleting or me.state not in ENDED or not (above or "ledger" in me.status):
         return ()
@@ -91,7 +89,7 @@ def ended_grantees(view: View, me: Resource, above: Sequence[Resource]) -> tuple
 
 
 def ledger_relatives(view: View, me: Resource, above: Sequence[Resource]) -> tuple[Resource, ...]:
-    """The children of a budget that is no longer in the plan, and the givers of one that was moved; else nothing."""
+    """Return the grantees of a budget that the plan no longer has, and the givers of a budget of a moved task."""
     if "ledger" not in me.status:
         return ()
     ledger = {unit: one for unit, one in me.status["ledger"].items() if not one.get("closed")}
@@ -99,20 +97,20 @@ def ledger_relatives(view: View, me: Resource, above: Sequence[Resource]) -> tup
         return ()
     known = {task.uid for task in above}
     givers = {one["giver"] for one in ledger.values() if one.get("giver")} - known
-    heirs = {uid for unit, one in ledger.items() if unit not in me.spec["budget"] for uid in one.get("granted", ())}
-    wanted = givers | heirs
+    grantees = {uid for unit, one in ledger.items() if unit not in me.spec["budget"] for uid in one.get("granted", ())}
+    wanted = givers | grantees
     return tuple(task for task in view.list("task") if task.uid in wanted) if wanted else ()
 
 
 def holds_grant(task: Resource) -> bool:
-    """Whether it has something of another's budget that it has not given back."""
+    """Whether the task holds a grant from another task's budget that it has not returned."""
     if "ledger" not in task.status:
         return False
     return any(one.get("giver") and not one.get("closed") for one in task.status["ledger"].values())
 
 
 def _grantees(task: Resource) -> set[str]:
-    """Who holds a grant of the task: they give theirs back first."""
+    """Return the uids of the tasks that hold a grant of this task; they return theirs first."""
     return {uid for one in task.status.get("ledger", {}).values() for uid in one.get("granted", ())}
 
 
@@ -125,18 +123,19 @@ def _has_ended(view: View, task: Resource) -> bool:
     return all(_has_ended(view, child) for child in view.owned_by(task.address) if child.kind == "task")
 
 
-# What an incarnation was begun with, as digests: how an edit of running or finished work is noticed by level.
+# Digests of the spec that an incarnation started with. A comparison with the current spec shows edits of running or
+# finished work.
 #
-# Three parts, because an edit of each means something else: `work` is the restart class (a new incarnation), `goal` and
-# `notes` are told to a running agent but give one that ended a reason to begin again.
+# There are three, because an edit of each has another effect: `work` restarts the task (a new incarnation); `goal` and
+# `notes` are sent to a running agent and restart an ended one.
 
 Basis: TypeAlias = dict[str, str]
-DIGITS = 12  # 48 bits: a change is compared with the one before it, never searched for.
+DIGITS = 12  # 48 bits are enough: a digest is only compared with the previous one.
 
 
 @mutable
-class ParsedWish:
-    """A parsed spec with its digests, kept as long as the spec is the same. `digests` are of its checks, by key."""
+class ParsedSpec:
+    """Parsed spec of a task with its digests, cached until the spec changes. `digests` are of its checks, by key."""
 
     raw: JsonObject
     spec: TaskSpec
@@ -146,19 +145,19 @@ class ParsedWish:
     _whole: Basis | None = field(default=None)
 
     def basis(self, agent: Resource | None) -> Basis:
-        """The digests, with the mind of `agent` in them when an agent does the work."""
+        """Return the digests. If an agent does the work, `work` covers its decider and sandbox too."""
         if agent is None:
             return self.own
         if self._whole is None or self._agent is None or self._agent.spec is not agent.spec:
-            mind = {"task": self.own["work"], "mind": agent.spec.get("mind"), "sandbox": agent.spec.get("sandbox")}
-            self._agent, self._whole = agent, {**self.own, "work": sha256_of_value(mind)[:DIGITS]}
+            what = {"task": self.own["work"], "mind": agent.spec.get("mind"), "sandbox": agent.spec.get("sandbox")}
+            self._agent, self._whole = agent, {**self.own, "work": sha256_of_value(what)[:DIGITS]}
         return self._whole
 
 
-def parse_wish(raw: JsonObject) -> ParsedWish:
-    """Parses a task's spec."""
+def parse_spec(raw: JsonObject) -> ParsedSpec:
+    """Parse the spec of a task."""
     spec = task_from_json(raw)
-    return ParsedWish(
+    return ParsedSpec(
         raw, spec, _own(spec), {check.key: sha256_of_value(check.to_json())[:DIGITS] for check in spec.acceptance}
     )
 
@@ -166,46 +165,44 @@ def parse_wish(raw: JsonObject) -> ParsedWish:
 def _own(spec: TaskSpec) -> Basis:
     match spec.work:
         case GroupWork():
-            return {"work": ""}  # A group does nothing itself: nothing of it can be out of date.
+            return {"work": ""}  # A group has no work of its own that an edit could make obsolete.
         case RunWork():
             what: JsonObject = {"run": _command(spec.work), "cwd": spec.cwd, "env": spec.env, "again": spec.again}
             if spec.on_change == "restart":
                 what |= {"goal": spec.goal, "notes": spec.notes}
             return {"work": sha256_of_value(what)[:DIGITS]}
         case AgentWork():
-            # Not the agent's address: a task that moves keeps its agent and goes on.
+            # Not the agent's address: a moved task keeps its agent and continues.
             what = {"cwd": spec.cwd, "env": spec.env, "again": spec.again}
             if spec.on_change == "restart":
                 what |= {"goal": spec.goal, "notes": spec.notes}
-            told = {"goal": sha256_of_value(spec.goal)[:DIGITS], "notes": sha256_of_value(spec.notes)[:DIGITS]}
-            return {"work": sha256_of_value(what)[:DIGITS], **told}
+            sent = {"goal": sha256_of_value(spec.goal)[:DIGITS], "notes": sha256_of_value(spec.notes)[:DIGITS]}
+            return {"work": sha256_of_value(what)[:DIGITS], **sent}
 
 
 def _command(work: RunWork) -> JsonObject:
-    # How long it may take and what an unknown outcome means are hot: they change nothing about what was run.
+    # `timeout` and `effect` apply to a running command too: an edit of them does not restart it.
     return {key: value for key, value in work.to_json().items() if key in ("shell", "argv")}
 
 
-# Whether the locks that a task names are held by it, and the wish that puts it into their queues.
-#
-# The task says that it waits for them (reason `AwaitingLocks`) and stands in their queues from the same append on; the
-# lock controller grants all or none, in the locks and in the task's own status, which wakes it.
+# The locks that a task names. One append writes the reason `AwaitingLocks` and enters the task into their queues. The
+# lock controller then grants all of them at once, in the locks and in the task's status, which wakes the task.
 
 
 @frozen
 class MissingLock:
-    """A lock that the task does not hold: in words, and the changes that put it into the queue, none when it is there.
+    """Locks that the task waits for, in words. `request` are the changes that enter it into the queues, if needed.
 
-    `ring` names those who wait for each other, the task first; empty when they do not.
+    `ring` names the tasks and agents of a deadlock, this task first; empty if there is none.
     """
 
     words: LockMessage
-    wish: tuple[Change, ...]
+    request: tuple[Change, ...]
     ring: tuple[str, ...] = ()
 
 
 def missing_lock(view: View, me: Resource, spec: TaskSpec, now: float) -> MissingLock | None:
-    """What keeps `me` from starting, of the locks that it names: None when it holds them all."""
+    """Return the locks that `me` must wait for before it starts; None if it holds all locks that it names."""
     missing = [path for path in spec.locks if not _is_held(view, me, path)]
     if not missing:
         return None
@@ -224,22 +221,20 @@ def _is_held(view: View, me: Resource, path: str) -> bool:
     return grant is not None and not why_grant_ended(view, me.address, grant, path)
 
 
-# Reads everything that one decision about a task needs into one frozen value.
-#
-# All reads are look-ups in the view and the work plane, so an observation is of one instant; only where the task works
-# is looked at on the disk, when a rule first asks. Nothing else in this package reads any of them to decide.
+# All reads are look-ups in the view and the work plane, so an observation is of one instant. Only the workspace is
+# looked up on disk, when a rule first asks for it.
 
 _BAD: Final = (TaskStanding.FAILED, TaskStanding.STUCK)
 
 Halting: TypeAlias = Literal["cancel", "pause"]
 FindWorkspace: TypeAlias = Callable[[View, str, TaskSpec, Resource | None, Resource | None], str | WorkspaceFault]
-"""Where the task at an address works, below the agent that encloses it, in its fork: `RunEnvironment.ground`."""
+"""Returns the workspace of the task at an address, given its nearest agent and its fork: `RunEnvironment.ground`."""
 
 
 class WorkspaceLook:
-    """Where a task works, as `find` says: looked at when a rule first asks, which most never do, and kept from then on.
+    """Workspace of a task, looked up with `find` at the first use and cached.
 
-    So it is asked of an observation before anything is awaited.
+    Use it before the first await after the observation, so that it is of the same instant.
     """
 
     __slots__ = ("_find", "_found")
@@ -249,7 +244,7 @@ class WorkspaceLook:
         self._found: str | WorkspaceFault | None = None
 
     def found(self) -> str | WorkspaceFault:
-        """The absolute folder, or why it is not worked in."""
+        """Return the absolute folder, or why the task may not work there."""
         if self._found is None:
             self._found = self._find()
         return self._found
@@ -257,7 +252,7 @@ class WorkspaceLook:
 
 @frozen
 class TaskHalt:
-    """Who says that the task is not to go on: the topmost of itself and its ancestors that does. Cancel beats pause."""
+    """Cancel or pause of a task, by the topmost of itself and its ancestors that has it. Cancel beats pause."""
 
     how: Halting
     by: str
@@ -265,9 +260,9 @@ class TaskHalt:
 
 @frozen
 class TaskFamily:
-    """The tasks around a task. `bad_need` and `bad_child` are the first that will not be done by themselves,
-    `open_need` the first that may be. `remains` are the objects that it still owns, read when it is being removed and
-    has no tasks left.
+    """Tasks related to a task. `bad_need` and `bad_child` are the first that failed or are stuck, `open_need` is the
+    first that may still be done. `remains` are the objects that the task still owns; read only when it is being removed
+    and has no child tasks left.
     """
 
     parent: Resource | None = None
@@ -281,8 +276,8 @@ class TaskFamily:
 
 @frozen
 class BudgetRelatives:
-    """`above` are a task's ancestors with a budget, nearest first; `over` the uids among itself and them that have
-    ended with a grant to give back; `kin` tasks elsewhere that an edit of the budget concerns.
+    """`above` are a task's ancestors with a budget, nearest first. `over` are the uids among itself and them that have
+    ended and must return a grant. `kin` are tasks elsewhere that an edit of the budget concerns.
     """
 
     above: tuple[Resource, ...] = ()
@@ -292,7 +287,7 @@ class BudgetRelatives:
 
 @frozen
 class TaskMotion:
-    """What runs for a task: the call of its command, its agent, the keys of its live jobs, and those with a slot."""
+    """What runs for a task: the call of its command, its agent, the keys of its jobs, and of the jobs with a slot."""
 
     call: Resource | None = None
     agent: Resource | None = None
@@ -358,7 +353,7 @@ class TaskObserver:
     def __init__(
         self,
         view: View,
-        tallies: TaskCounters,
+        counters: TaskCounters,
         plane: WorkPlane | None,
         sandboxes: SandboxSupport = GROUP_ONLY,
         slots: TaskSlots | None = None,
@@ -369,35 +364,35 @@ class TaskObserver:
         self._slots = slots
         self._sandboxes = sandboxes
         self._ground = ground
-        self._tallies = tallies
+        self._counters = counters
         self._plane = plane
-        self._wishes: dict[str, ParsedWish] = {}
+        self._parsed: dict[str, ParsedSpec] = {}
         self._progresses: dict[str, tuple[JsonObject, TaskProgress]] = {}
 
     def observe(self, address: str, now: float, *, without_job: str = "") -> ObservedTask | None:
-        """What there is to know about `address`; None when there is no such object.
+        """Return the observation of `address`; None if the object does not exist.
 
-        `without_job` leaves a job out: the one that asks is about to end.
+        `without_job` is left out of its jobs: the calling job is about to end.
         """
         me = self._view.get(address)
         if me is None:
-            self._wishes.pop(address, None)
+            self._parsed.pop(address, None)
             self._progresses.pop(address, None)
             return None
         return self.observe_as(me, now, without_job=without_job)
 
     def observe_as(self, me: Resource, now: float, *, without_job: str = "") -> ObservedTask:
-        """The same for an object as it would be after a write that is being composed."""
-        wish = self._wish(me)
-        spec, view, progress = wish.spec, self._view, self._progress(me)
+        """Return the observation of `me`, which may be the object after a write that is being composed."""
+        parsed = self._parse(me)
+        spec, view, progress = parsed.spec, self._view, self._progress(me)
         motion = self._motion(me, spec, progress, without_job)
         halt, above = self._upward(me)
         return ObservedTask(
             me=me,
             spec=spec,
             progress=progress,
-            basis=wish.basis(motion.agent),
-            digests=wish.digests,
+            basis=parsed.basis(motion.agent),
+            digests=parsed.digests,
             now=now,
             halt=halt,
             family=self._family(me, spec),
@@ -412,7 +407,7 @@ class TaskObserver:
         )
 
     def _family(self, me: Resource, spec: TaskSpec) -> TaskFamily:
-        needs, children = self._tallies.needs(me.address), self._tallies.children(me.address)
+        needs, children = self._counters.needs(me.address), self._counters.children(me.address)
         return TaskFamily(
             parent=self._view.get(spec.parent) if spec.parent else None,
             children=children,
@@ -441,10 +436,10 @@ class TaskObserver:
         known = self._sandboxes.known(sandbox.sandbox_request(encloser.spec.get("sandbox")))
         return TaskWorkspace(look, fork, encloser, known)
 
-    def _wish(self, me: Resource) -> ParsedWish:
-        known = self._wishes.get(me.address)
+    def _parse(self, me: Resource) -> ParsedSpec:
+        known = self._parsed.get(me.address)
         if known is None or known.raw is not me.spec:
-            known = self._wishes[me.address] = parse_wish(me.spec)
+            known = self._parsed[me.address] = parse_spec(me.spec)
         return known
 
     def _progress(self, me: Resource) -> TaskProgress:
@@ -457,7 +452,7 @@ class TaskObserver:
         if self._plane is None:
             return frozenset()
         live = {key for key in self._plane.live_for(me.address) if key != without}
-        # A task that moved keeps its job, which the work plane still knows under the old address.
+        # A moved task keeps its job, which the work plane has under the old address.
         run = run_job_key(me.uid, progress.incarnation, priority)
         if run != without and run not in live and self._plane.is_live(run):
             live.add(run)
@@ -471,8 +466,7 @@ class TaskObserver:
         return next((task for task in found if task is not None and task_standing(task) in standings), None)
 
     def _first_open(self, spec: TaskSpec) -> str:
-        # The first in the plan's order, and no list of all: a message that names every open need would be rewritten
-        # at each step of any of them.
+        # Only the first in the plan's order: a message with all open needs would be rewritten at each step of any.
         for need in spec.needs:
             task = self._view.get(need)
             if task is None or task_standing(task) is TaskStanding.OPEN:
@@ -480,7 +474,7 @@ class TaskObserver:
         return ""
 
     def _upward(self, me: Resource) -> tuple[TaskHalt | None, tuple[Resource, ...]]:
-        """Who halts the task, and which ancestors have a budget: one walk to the root."""
+        """Return which task cancels or pauses this one, and its ancestors with a budget, in one walk to the root."""
         halt: TaskHalt | None = None
         found: list[Resource] = []
         at: Resource | None = me
@@ -488,7 +482,7 @@ class TaskObserver:
             if at is None:
                 break
             spec = at.spec
-            # Lowering hands both flags down, so the topmost task that has one is where it was written.
+            # The compiler copies both flags to descendants, so the topmost task with a flag is where it was written.
             if spec["cancel"]:
                 halt = TaskHalt("cancel", at.address)
             elif spec["pause"] and (halt is None or halt.how == "pause"):

@@ -1,4 +1,4 @@
-"""Where commands run and which variables they see: the plan's folder and a clean environment."""
+"""Folder, environment variables and sandbox of the commands of a task."""
 
 from __future__ import annotations
 
@@ -32,18 +32,20 @@ if TYPE_CHECKING:
     from planloop.controllers.shared.container_exec import ContainerCommands
 
 RESERVED_PREFIX = "PLANLOOP_"
-"""Our labels find a plan's processes again; a plan does not set them."""
+"""Prefix of the variables that label a plan's processes, so that an owner finds them. A plan cannot set them."""
 
 KEPT_VARIABLES = ("PATH", "HOME", "LANG", "TMPDIR")
-"""What a command inherits. No TERM: output goes to a file, and colour codes would be kept in it."""
+"""Variables that a command inherits. Not TERM: output goes to a file, which would contain colour codes."""
 
 
 @frozen
 class RunEnvironment:
-    """`folder` is the plan file's, absolute; `inherited` is the owner's environment, of which only KEPT is used.
+    """Environment of the tasks of one plan.
 
-    `check` runs one acceptance check; a replay gives what was found instead, and `strays` which task at which address
-    was found to have no folder to work in. `containers` gives those of the plan, `sandboxes` what this machine has.
+    `folder` is the absolute folder of the plan file. `inherited` is the owner's environment; only KEPT_VARIABLES are
+    used. `check` runs one acceptance check. `containers` returns the containers of the plan, `sandboxes` knows the
+    sandboxes of this machine. In a replay, `check` returns the recorded result, and `strays` the recorded reason why a
+    task could not work in its folder.
     """
 
     plan: str
@@ -57,10 +59,10 @@ class RunEnvironment:
     def ground(
         self, view: View, task: str, spec: TaskSpec, encloser: Resource | None, fork: Resource | None = None
     ) -> str | WorkspaceFault:
-        """The absolute workspace of a task whose nearest agent is `encloser`, in the fork that it works in, if any.
+        """Return the absolute workspace of a task, or why the task may not work there.
 
-        Where an agent is above it, or does it, that is without links. A person may lead another wherever they want, but
-        agents may not.
+        `encloser` is the nearest agent at or above the task, `fork` the fork that it works in. With an agent, the path
+        must not contain symbolic links: people may place links that lead out of the plan's folder, agents may not.
         """
         folder = self._folder(fork)
         written = str(folder) if spec.cwd == "." else str(folder / spec.cwd)
@@ -71,21 +73,22 @@ class RunEnvironment:
         found = resolve_workspace(view, spec.cwd, real_folder(folder))
         return found if isinstance(found, WorkspaceFault) else str(found)
 
-    def make_ground(self, ground: str, encloser: Resource | None, fork: Resource | None = None) -> None:
-        """Makes the workspace at `ground` if it is not there. Raises OSError.
+    def make_workspace(self, path: str, encloser: Resource | None, fork: Resource | None = None) -> None:
+        """Create the workspace at `path` if it is missing. A missing folder of the plan or fork is not recreated.
 
-        A tree that is gone, the plan's or a fork's, is not made again.
+        Raises:
+            OSError: the folder cannot be created.
         """
-        if self.strays is not None or os.path.isdir(ground):  # noqa: PTH112 - asked for every command
+        if self.strays is not None or os.path.isdir(path):  # noqa: PTH112 - called for every command
             return
         folder = self._folder(fork)
         if encloser is not None:
-            make_folder(real_folder(folder), ground)
+            make_folder(real_folder(folder), path)
         elif folder.is_dir():
-            Path(ground).mkdir(parents=True, exist_ok=True)
+            Path(path).mkdir(parents=True, exist_ok=True)
 
     def no_links_from(self, encloser: Resource | None, fork: Resource | None = None) -> str | None:
-        """The folder from which on the ground of a task has no links, None where it may have some."""
+        """Return the folder below which a task's workspace has no symbolic links; None if links are allowed."""
         return None if encloser is None else str(real_folder(self._folder(fork)))
 
     def _folder(self, fork: Resource | None) -> Path:
@@ -93,16 +96,16 @@ class RunEnvironment:
         return self.folder / tree if tree else self.folder
 
     def sandbox(self, view: View, encloser: Resource | None, fork: Resource | None = None) -> CommandSandbox | None:
-        """What commands are enclosed in whose nearest agent is `encloser`, in the fork that they work in."""
+        """Return the sandbox of commands whose nearest agent is `encloser` and that work in `fork`."""
         if encloser is None:
             return None
         tree = working_tree_path(fork.status) if fork is not None else ""
         return requested_sandbox(view, encloser.spec, (self.folder / tree).resolve())
 
     def env(self, address: str, spec: TaskSpec, incarnation: int, encloser: Resource | None) -> dict[str, str]:
-        """The whole environment of a task's command: what is inherited, the labels, then what the plan says.
+        """Return the environment of a task's command: inherited variables, labels, then the plan's `env`.
 
-        Where the nearest agent is `encloser`, git is set for what that may run.
+        With an agent as `encloser`, it also holds git settings that fit the commands that this agent may run.
         """
         kept = {name: self.inherited[name] for name in KEPT_VARIABLES if name in self.inherited}
         labels = {"PLANLOOP_NAME": self.plan, "PLANLOOP_TASK": address, "PLANLOOP_INCARNATION": str(incarnation)}

@@ -1,8 +1,7 @@
-"""The status of a task as typed values.
+"""Status of a task as typed values: its state, stage, attempt, checks, claims and times.
 
-`state` is what people see; `stage` is how far the current incarnation has come and outlives pauses and blocks, so that
-a resumed task goes on where it was. Everything here is read afresh from the object at every reconcile: nothing about a
-task lives in the controller's memory.
+`state` is what people see. `stage` is how far the current incarnation is; it survives pauses and blocks, so a resumed
+task continues where it was. The controller parses the object at every reconcile and keeps no state of a task.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ class TaskStage(StrEnum):
 
 
 class TaskStanding(Enum):
-    """A task as those who wait for it see it. STUCK: blocked by a failure elsewhere, will not move by itself."""
+    """State of a task for its parent and its dependents. STUCK: blocked until a person or another task acts."""
 
     OPEN = "open"
     DONE = "done"
@@ -39,7 +38,7 @@ class TaskStanding(Enum):
 
 
 CheckRound: TypeAlias = Literal["before", "work", "edit", "heal"]
-"""Why checks run: before the work, after it, because they were edited, or because a done task heals."""
+"""Why checks run: before the work, after it, after an edit of the checks, or at the interval of `heal`."""
 
 _STATES: Final[Mapping[str, TaskState]] = {str(one): one for one in TaskState}
 _STAGES: Final[Mapping[str, TaskStage]] = {str(one): one for one in TaskStage}
@@ -47,7 +46,7 @@ _STANDINGS = {"done": TaskStanding.DONE, "failed": TaskStanding.FAILED, "cancell
 
 
 def task_standing(task: Resource) -> TaskStanding:
-    """What `task` means to its parent and to those that need it; one on its way out is still open."""
+    """Return the standing of `task` for its parent and dependents. A task that is being removed is still open."""
     if task.deleting:
         return TaskStanding.OPEN
     state = task.status.get("state", "")
@@ -67,7 +66,7 @@ class RoundProgress:
 
 @frozen
 class ClaimProgress:
-    """`judged` is the agent's last claim that was answered in this run, `rejections` counts those turned down."""
+    """`judged` is the number of the agent's last answered claim in this run; `rejections` counts rejected claims."""
 
     judged: int = 0
     rejections: int = 0
@@ -75,7 +74,7 @@ class ClaimProgress:
 
 @frozen
 class TaskTimes:
-    """`not_before` is the earliest start of a retry, `spent_s` the time that its commands took in all incarnations."""
+    """`not_before` is the earliest start of a retry, `spent_s` the run time of its commands in all incarnations."""
 
     not_before: float = 0.0
     started_at: float = 0.0
@@ -84,9 +83,9 @@ class TaskTimes:
 
 @frozen
 class TaskProgress:
-    """The status of one task. `attempt` counts tries for the same wish from 1; `incarnation` counts all runs.
+    """Status of one task. `attempt` counts from 1 for the same spec; `incarnation` counts all runs.
 
-    `basis` holds digests of what this incarnation was begun with.
+    `basis` holds digests of the spec that this incarnation started with.
     """
 
     state: TaskState | None = None
@@ -104,7 +103,7 @@ class TaskProgress:
 
 
 def read_task_progress(status: JsonObject) -> TaskProgress:
-    """Parse a task's status; an empty one is a task that has not begun."""
+    """Parse the status of a task. An empty status means that the task has not begun."""
     if not status:
         return TaskProgress()
     state = status.get("state")

@@ -1,4 +1,4 @@
-"""What a decision returns: a status merge, other writes of the same append, jobs to start and to cancel. Pure."""
+"""Result of a task decision: a status merge, other writes of the same append, jobs to start and to cancel. Pure."""
 
 from __future__ import annotations
 
@@ -17,14 +17,10 @@ from planloop.schemas.objects.sandbox import SandboxRequest
 from planloop.schemas.objects.task import CheckSpec, TaskState
 from planloop.schemas.resource import Resource
 
-# What a decision is: a status to merge, other writes of the same append, jobs to start and to cancel.
-#
-# Values only. `controller.py` carries them out; the rules next door make them.
-
 
 @frozen
 class RunJob:
-    """Starts the task's command, or adopts one that runs already."""
+    """Starts the task's command, or adopts one that is already running."""
 
     key: str
     priority: int
@@ -32,7 +28,7 @@ class RunJob:
 
 @frozen
 class CheckJob:
-    """Runs one check of round `round`; `digest` names the check as it was written."""
+    """Runs one check of round `round`; `digest` identifies the version of the check."""
 
     key: str
     priority: int
@@ -43,7 +39,7 @@ class CheckJob:
 
 @frozen
 class StopJob:
-    """Stops a command of an earlier owner that nobody waits for."""
+    """Stops a command that an earlier owner started and that no job waits for."""
 
     key: str
     call: str
@@ -52,10 +48,10 @@ class StopJob:
 
 @frozen
 class TryJob:
-    """Finds out whether a sandbox is to be had."""
+    """Finds out whether a sandbox is available."""
 
     key: str
-    wish: SandboxRequest
+    request: SandboxRequest
 
 
 TaskJob: TypeAlias = RunJob | CheckJob | StopJob | TryJob
@@ -63,9 +59,9 @@ TaskJob: TypeAlias = RunJob | CheckJob | StopJob | TryJob
 
 @frozen
 class TaskExplanation:
-    """The state and why: one CamelCase reason, a sentence, and what would change it.
+    """State of a task with a CamelCase reason, a message for people, and what would unblock it.
 
-    `is_stuck` tells those who wait for the task that it will not move by itself.
+    `is_stuck`: the task makes no progress until a person or another task changes something.
     """
 
     state: TaskState
@@ -77,9 +73,9 @@ class TaskExplanation:
 
 @frozen
 class TaskStep:
-    """One step for one task. `merge` goes into its status; `again_s` asks for a look after that many seconds.
+    """One step for one task. `merge` goes into its status, `type` is the record's type.
 
-    `type` is the record's.
+    The task is reconciled again after `again_s` seconds.
     """
 
     says: TaskExplanation
@@ -91,16 +87,19 @@ class TaskStep:
     type: str = "task.changed"
 
     def on_top_of(self, merge: JsonObject) -> TaskStep:
-        """The same step with an earlier merge below its own."""
+        """Return the step with `merge` applied before its own merge."""
         return remade(self, merge=compose_merges(merge, self.merge))
 
     def first(self, changes: tuple[Change, ...]) -> TaskStep:
-        """The same step with other writes before its own."""
+        """Return the step with `changes` before its own."""
         return remade(self, changes=(*changes, *self.changes)) if changes else self
 
 
 def compose_merges(first: JsonObject, second: JsonObject) -> JsonObject:
-    """One merge patch for two in a row. A map that follows a removal must name every member it may have (RFC 7386)."""
+    """Return one merge patch for two in sequence (RFC 7386).
+
+    A map that follows a removal must name every member that it may have.
+    """
     out = dict(first)
     for key, value in second.items():
         below = out.get(key)
@@ -109,7 +108,7 @@ def compose_merges(first: JsonObject, second: JsonObject) -> JsonObject:
 
 
 def observed_after(observed: ObservedTask, merge: JsonObject) -> ObservedTask:
-    """What would be observed once `merge` is written: lets one append take several steps."""
+    """Return what would be observed after `merge` is written, so that one append can hold several steps."""
     status = json_patch.merge_values(observed.me.status, merge)
     call = observed.motion.call if status.get("call") else None
     return remade(
@@ -120,14 +119,12 @@ def observed_after(observed: ObservedTask, merge: JsonObject) -> ObservedTask:
     )
 
 
-# The jobs that a decision may ask for, made from what was observed.
-
-# A command that runs already and the check that completes one go before new work: they finish what was begun.
+# A running command to adopt, and a check of finished work, get a slot before new work.
 _ADOPTION, _CHECK = 1_000_000, 500_000
 
 
 def run_job(observed: ObservedTask, incarnation: int, *, is_adoption: bool = False) -> RunJob:
-    """The job for the command of `incarnation`."""
+    """Return the job that runs the command of `incarnation`."""
     priority = observed.spec.priority
     return RunJob(
         observe.run_job_key(observed.me.uid, incarnation, priority), priority + (_ADOPTION if is_adoption else 0)
@@ -135,7 +132,7 @@ def run_job(observed: ObservedTask, incarnation: int, *, is_adoption: bool = Fal
 
 
 def queue_command(observed: ObservedTask, step: TaskStep, incarnation: int) -> TaskStep:
-    """`step` with the command queued; one that is queued at another priority is queued anew."""
+    """Return `step` with the command queued. A command queued at another priority is queued again."""
     job = run_job(observed, incarnation)
     if job.key in observed.motion.jobs:
         return step
@@ -146,39 +143,42 @@ def queue_command(observed: ObservedTask, step: TaskStep, incarnation: int) -> T
 
 
 def check_job(observed: ObservedTask, check: CheckSpec, round_: int) -> CheckJob:
-    """The job for one check of a round."""
+    """Return the job that runs `check` in round `round_`."""
     digest = observed.digests[check.key]
     key = observe.check_job_key(observed.me.uid, round_, check.key, digest)
     return CheckJob(key, observed.spec.priority + _CHECK, check, round_, digest)
 
 
 def stop_job(observed: ObservedTask, call: Resource) -> StopJob:
-    """The job that stops the command of `call`."""
+    """Return the job that stops the command of `call`."""
     return StopJob(observe.stop_job_key(observed.me.uid, call.address), call.address, call.spec["op"])
 
 
-# What of a task is in motion, and how it is brought down: jobs, a command of an earlier owner, its agent.
+# What runs for a task, and how it is stopped: jobs, a command of an earlier owner, its agent.
 
 _AT_REST = frozenset({"", "idle", "ended"})
 
 
 def is_agent_busy(observed: ObservedTask) -> bool:
-    """Whether the agent has an incarnation that it has not ended."""
+    """Whether the agent has an incarnation that has not ended."""
     return observed.motion.agent is not None and observed.motion.agent.state not in _AT_REST
 
 
 def is_call_started(observed: ObservedTask) -> bool:
-    """Whether a command was started and its result is not written."""
+    """Whether a command was started and its result is not written yet."""
     return observed.motion.call is not None and observed.motion.call.state == CallState.STARTED
 
 
 def is_in_motion(observed: ObservedTask) -> bool:
-    """Whether anything has to be stopped before the task can be called stopped."""
+    """Whether a job, the agent or a command of the task still runs."""
     return bool(observed.motion.jobs) or is_agent_busy(observed) or is_call_started(observed)
 
 
 def stop_everything(observed: ObservedTask, says: TaskExplanation, merge: JsonObject | None = None) -> TaskStep:
-    """The step that stops all of it. Jobs clean up after themselves; a command without one gets a job that stops it."""
+    """Return the step that stops everything that runs for the task.
+
+    Cancelled jobs clean up after themselves. A command that no job waits for gets a `StopJob`.
+    """
     start: tuple[TaskJob, ...] = ()
     if is_call_started(observed) and not observed.motion.jobs and observed.motion.call is not None:
         start = (stop_job(observed, observed.motion.call),)

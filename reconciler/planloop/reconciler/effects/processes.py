@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from enum import Enum
-from typing import Protocol
+from typing import Final, Protocol
 
 from planloop.schemas.frozen import frozen
 from planloop.schemas.limits import COMMAND_FILE_BYTES_MAX
@@ -71,8 +71,12 @@ class ExitCause(Enum):
     EXITED = "exited"
     TIMED_OUT = "timed out"
     TOO_MUCH_OUTPUT = "too much output"
-    LOST = "lost"  # It began and is gone, and nobody saw how it ended.
+    LOST = "lost"  # The process began and is gone, and its exit was not observed.
     NOT_STARTED = "not started"  # The program is missing, not executable, or its cwd is gone; see `output`.
+
+
+UNKNOWN_OUTCOME: Final = "its outcome is unknown"
+"""Message about a command whose exit was not observed (LOST)."""
 
 
 @frozen

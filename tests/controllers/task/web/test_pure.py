@@ -158,7 +158,7 @@ def holds(expectation: Json, now: PageSnapshot, before: PageSnapshot | None = No
     check, faults = parse_web_check({"can": [expectation]})
     assert not faults and check is not None
     scene = PersonScene(now, before or PageSnapshot(), TargetContext(check.lexicon))
-    return not expectations.expectation_fault(check.steps[0].does, scene)  # type: ignore[arg-type]
+    return not expectations.unmet_expectation(check.steps[0].does, scene)  # type: ignore[arg-type]
 
 
 PAGE = sight(

@@ -177,10 +177,10 @@ async def test_a_login_works_is_refused_and_survives_a_reload_in_every_style(fin
 @pytest.mark.parametrize(
     ("mutant", "check", "words"),
     [
-        ({"lets_in": "everybody"}, BAD, "it came to what must never be: gone pass-field"),
-        ({"lets_in": "nobody"}, GOOD, "is not seen"),
-        ({"says": ""}, BAD, "see refusal: `refusal` is not seen"),
-        ({"lets_in": "nobody", "says": "Hello, ada"}, GOOD, "gone pass-field: `pass-field` is still seen"),
+        ({"lets_in": "everybody"}, BAD, "reached the forbidden state: gone pass-field"),
+        ({"lets_in": "nobody"}, GOOD, "is not visible"),
+        ({"says": ""}, BAD, "see refusal: `refusal` is not visible"),
+        ({"lets_in": "nobody", "says": "Hello, ada"}, GOOD, "gone pass-field: `pass-field` is still visible"),
     ],
 )
 async def test_a_login_that_is_none_fails(find: Find, mutant: dict[str, str], check: Any, words: str) -> None:
@@ -209,7 +209,7 @@ async def test_a_chat_that_the_other_does_not_hear_fails(find: Find, mutant: str
     found = await find(sites.chat(sites.CHAT_FORM, mutant=mutant), unheard("B"))
 
     assert found.result == "fail"
-    assert "B: see zx81: `zx81` is not seen" in found.message
+    assert "B: see zx81: `zx81` is not visible" in found.message
 
 
 async def test_what_one_way_left_on_a_page_helps_no_other(find: Find) -> None:
@@ -258,7 +258,7 @@ async def test_a_game_without_one_of_its_rules_fails(
 async def test_a_counter_that_always_shows_the_answer_fails(find: Find) -> None:
     found = await find(drawn(Page("<p>3</p><button>+</button>")), UP)
 
-    assert (found.result, "was seen before" in found.message) == ("fail", True)
+    assert (found.result, "was visible before" in found.message) == ("fail", True)
 
 
 @pytest.mark.parametrize("page", PICTURES)
@@ -272,14 +272,14 @@ DRAWN: dict[str, tuple[list[dict[str, Any]], tuple[str, str], dict[str, Any], st
         [GOOD, BAD, AGAIN],
         ("if (!ok) return setWrong(", "if (!ok) setWrong("),  # It says no, and goes on.
         BAD,
-        "it came to what must never be: gone pass-field",
+        "reached the forbidden state: gone pass-field",
     ),
     "chat": (
         [SAID],
         ("room.current.send(JSON.stringify({name, text}))", "setLines(all => [...all, {name, text}])"),
         # With roles alone one way is left.
         SAID | {"lexicon": {one: {"role": "button"} for one in ("join-button", "send-button")}},
-        "B: see zx81: `zx81` is not seen",
+        "B: see zx81: `zx81` is not visible",
     ),
     "game": (
         [WINS, TAKEN],

@@ -1,4 +1,4 @@
-"""The checks `sh` and `run-in` (a command exits with 0, here or in a container) and `container` (it is healthy)."""
+"""Run the checks `sh` and `run-in` (a command exits with 0, here or in a container) and `container` (it is healthy)."""
 
 from __future__ import annotations
 
@@ -9,24 +9,22 @@ import anyio
 
 from planloop.containers.engine.engine import EngineFailed, ExecCommand, ExecEnd
 from planloop.controllers.shared.container_exec import ContainerProgress
-from planloop.controllers.task.checks.run import CheckEnvironment, CheckFinding
-from planloop.reconciler.effects.processes import ExitCause, ProcessCommand, ProcessExit
+from planloop.controllers.task.checks.run import TOO_MUCH_OUTPUT, CheckEnvironment, CheckFinding, late_message
+from planloop.reconciler.effects.processes import UNKNOWN_OUTCOME, ExitCause, ProcessCommand, ProcessExit
 from planloop.reconciler.effects.truncate import last_line
 from planloop.schemas import limits, quantities
 from planloop.schemas.canonical_json import JsonObject, sha256_hex
 from planloop.schemas.objects.task import CheckSpec
 
-# `sh`: holds when the command ends with exit code 0. Also runs commands for checks that read what one prints.
-
-_CANNOT_RUN = (126, 127)  # What shells answer for "not executable" and "not found".
+_CANNOT_RUN = (126, 127)  # Exit codes of shells for "not executable" and "not found".
 
 
 async def check_shell(spec: CheckSpec, environment: CheckEnvironment) -> CheckFinding:
-    """Runs the command in the workspace."""
+    """Check `sh`: passes if the command, run in the workspace, exits with 0."""
     exit_ = await run_shell(spec.arguments, environment, spec.timeout_s)
-    trouble = explain_no_exit(exit_, spec.timeout_s)
-    if trouble is not None:
-        return trouble
+    failure = explain_no_exit(exit_, spec.timeout_s)
+    if failure is not None:
+        return failure
     return judge_command(spec, exit_.code, exit_.output)
 
 
@@ -36,7 +34,7 @@ def judge_command(spec: CheckSpec, code: int | None, output: bytes) -> CheckFind
 
 
 async def run_shell(arguments: JsonObject, environment: CheckEnvironment, timeout_s: float) -> ProcessExit:
-    """Runs the `shell` or `argv` of a check. A check is of class read: it may run again at any time."""
+    """Run the `shell` or `argv` of a check. A check has effect class read: it may run again at any time."""
     command = ProcessCommand(
         cwd=environment.cwd,
         argv=tuple(arguments.get("argv", ())),
@@ -50,11 +48,11 @@ async def run_shell(arguments: JsonObject, environment: CheckEnvironment, timeou
     try:
         return await environment.processes.run(op, command)
     finally:
-        environment.processes.forget([op])  # Cancelled as well: nobody will ask for its output.
+        environment.processes.forget([op])  # Also when cancelled: the output is not used later.
 
 
 def judge_exit(command: str, code: int | None, output: bytes) -> CheckFinding:
-    """What is found by a `command` that came to an end of its own."""
+    """Return the finding for a command that exited by itself."""
     if code == 0:
         return CheckFinding("pass", f"{command}: exit code 0", output)
     line = last_line(output)
@@ -63,33 +61,30 @@ def judge_exit(command: str, code: int | None, output: bytes) -> CheckFinding:
 
 
 def explain_no_exit(exit_: ProcessExit, timeout_s: float) -> CheckFinding | None:
-    """Why the command did not come to an end of its own; None when it did."""
+    """Return why a command did not exit by itself; None if it did."""
     match exit_.ending:
         case ExitCause.EXITED:
             return None
         case ExitCause.TIMED_OUT:
-            return CheckFinding("error", f"not done after {timeout_s:g} s", exit_.output, is_own=True)
+            return CheckFinding("error", late_message(timeout_s), exit_.output, is_own=True)
         case ExitCause.TOO_MUCH_OUTPUT:
-            message = f"stopped: it printed more than {limits.OUTPUT_KEPT_BYTES_MAX >> 20} MiB"
-            return CheckFinding("error", message, exit_.output, is_own=True)
+            return CheckFinding("error", TOO_MUCH_OUTPUT, exit_.output, is_own=True)
         case ExitCause.NOT_STARTED:
             return CheckFinding("error", f"could not start: {last_line(exit_.output)}", exit_.output)
         case ExitCause.LOST:
-            return CheckFinding("error", "nobody saw how it ended", exit_.output)
+            return CheckFinding("error", UNKNOWN_OUTCOME, exit_.output)
 
 
 def command_text(arguments: JsonObject) -> str:
-    """The command as people read it."""
+    """Return the command of a check as one line, for messages."""
     return str(arguments.get("shell") or " ".join(arguments.get("argv", ())))
 
 
-# `container`: holds when the container is healthy, or runs where it has no health check.
-#
-# One that is being started, or started again, is waited for: whether it holds is not known before.
-
-
 async def check_container(spec: CheckSpec, environment: CheckEnvironment) -> CheckFinding:
-    """Looks at how far it is."""
+    """Check `container`: passes if the container is healthy, or running if it has no health check.
+
+    Waits while the container is starting or restarting.
+    """
     found = await wait_for_container(spec.arguments["name"], environment, spec.timeout_s)
     if isinstance(found, CheckFinding):
         return found
@@ -101,24 +96,25 @@ async def check_container(spec: CheckSpec, environment: CheckEnvironment) -> Che
 async def wait_for_container(
     name: str, environment: CheckEnvironment, within_s: float
 ) -> ContainerProgress | CheckFinding:
-    """The container once it is up or will not be soon; an error when it is not to be had, or that takes too long."""
+    """Return the container when it has started or failed to; an error if it does not exist or takes too long."""
     if environment.containers is None:
-        return CheckFinding("error", f"`{name}` can be looked into only while its plan runs")
+        return CheckFinding("error", f"container `{name}` can be checked only while its plan is running")
     found = await environment.containers().settled(name, within_s)
     if found is None:
         return CheckFinding("error", f"the plan has no container `{name}`")
     if found.is_on_its_way:
-        return CheckFinding("error", f"not done after {within_s:g} s: {found.words}")
+        return CheckFinding("error", f"{late_message(within_s)}: {found.words}")
     return found
 
-
-# `run-in`: holds when a command inside a container ends with exit code 0. What it leaves running there is ended.
 
 _MARK_CHARS: Final = 24
 
 
 async def check_run_in(spec: CheckSpec, environment: CheckEnvironment) -> CheckFinding:
-    """Runs the command when the container is up, with the container's own environment and folder."""
+    """Check `run-in`: passes if the command exits with 0 in the container.
+
+    The command runs when the container is up, with its environment and folder. Processes that it leaves are killed.
+    """
     began = anyio.current_time()
     found = await wait_for_container(spec.arguments["container"], environment, spec.timeout_s)
     if isinstance(found, CheckFinding):
@@ -136,7 +132,7 @@ async def check_run_in(spec: CheckSpec, environment: CheckEnvironment) -> CheckF
 async def _run(spec: CheckSpec, environment: CheckEnvironment, found: ContainerProgress, timeout_s: float) -> ExecEnd:
     assert environment.containers is not None, "a container was found"
     containers = environment.containers()
-    # The same name in every try, so that what an owner that crashed left running is ended by the next.
+    # Every try uses the same mark, so that the next owner ends a command that a crashed owner left running.
     mark = f"check.{sha256_hex(f'{environment.label} {spec.key}'.encode())[:_MARK_CHARS]}"
     inside = ExecCommand(
         run_in_argv(spec.arguments), mark, timeout_s=timeout_s, output_bytes_max=limits.OUTPUT_KEPT_BYTES_MAX
@@ -149,7 +145,7 @@ async def _run(spec: CheckSpec, environment: CheckEnvironment, found: ContainerP
 
 
 def run_in_argv(arguments: JsonObject) -> tuple[str, ...]:
-    """The command as it is run inside."""
+    """Return the command line that runs in the container."""
     line = arguments.get("shell", "")
     return ("sh", "-c", line) if line else tuple(arguments["argv"])
 
@@ -160,13 +156,12 @@ def _judged(spec: CheckSpec, found: ContainerProgress, ended: ExecEnd) -> CheckF
         case ExitCause.EXITED:
             return judge_exit(shown, ended.code, ended.output)
         case ExitCause.TIMED_OUT:
-            return CheckFinding("error", f"{shown}: not done after {spec.timeout_s:g} s", ended.output)
+            return CheckFinding("error", f"{shown}: {late_message(spec.timeout_s)}", ended.output)
         case ExitCause.TOO_MUCH_OUTPUT:
-            most = limits.OUTPUT_KEPT_BYTES_MAX >> 20
-            return CheckFinding("error", f"{shown}: stopped: it printed more than {most} MiB", ended.output)
+            return CheckFinding("error", f"{shown}: {TOO_MUCH_OUTPUT}", ended.output)
         case ExitCause.NOT_STARTED:
             return CheckFinding("error", f"{shown}: could not start: {last_line(ended.output)}", ended.output)
         case ExitCause.LOST:
-            return CheckFinding("error", f"{shown}: the container went away under it", ended.output)
+            return CheckFinding("error", f"{shown}: the container stopped while the command was running", ended.output)
         case _:
             assert_never(ended.ending)

@@ -1,6 +1,4 @@
-"""The checks `port` (a TCP port accepts connections) and `http` (a URL or a sequence of requests is answered as
-stated).
-"""
+"""Run the checks `port` (a TCP port accepts connections) and `http` (one or more requests get the expected answers)."""
 
 from __future__ import annotations
 
@@ -24,7 +22,7 @@ from planloop.controllers.task.checks.http_exchange import (
     send_request,
 )
 from planloop.controllers.task.checks.nonces import CheckNonces, fill_nonces
-from planloop.controllers.task.checks.run import CheckEnvironment, CheckFinding, FindingResult
+from planloop.controllers.task.checks.run import CheckEnvironment, CheckFinding, FindingResult, late_message
 from planloop.schemas import json_pointer, limits
 from planloop.schemas.canonical_json import Json, JsonObject, decode_foreign, encode_text
 from planloop.schemas.checks.http_check import (
@@ -54,16 +52,14 @@ async def check_port(spec: CheckSpec, environment: CheckEnvironment) -> CheckFin
             return CheckFinding("fail", f"nothing listens on {host}:{port} ({error.__cause__ or error})")
         await stream.aclose()
         return CheckFinding("pass", f"{host}:{port} is open")
-    return CheckFinding("error", f"not done after {spec.timeout_s:g} s")
-
-
-# `http`: holds when a URL answers with the status, text and JSON members asked for; or when several steps hold.
+    return CheckFinding("error", late_message(spec.timeout_s))
 
 
 async def check_http(spec: CheckSpec, environment: CheckEnvironment) -> CheckFinding:
-    """Asks once, or does the steps. Nothing listening, or too late, is a fail; a URL that cannot be asked an error.
+    """Send one request, or run the steps.
 
-    `follows` of the arguments is set by who grades a program, which must not have others answer for it.
+    A server that does not listen or is too slow is a `fail`, an invalid URL an `error`. The grader sets `follows` in
+    the arguments, so that a program under test cannot redirect to another program that answers for it.
     """
     if "steps" in spec.arguments:
         return await check_http_steps(spec.arguments, environment, spec.timeout_s)
@@ -78,21 +74,21 @@ async def check_http(spec: CheckSpec, environment: CheckEnvironment) -> CheckFin
                 limits.OUTPUT_KEPT_BYTES_MAX,
             )
     if answer is None:
-        return CheckFinding("fail", f"{url} answers too slowly: not done after {spec.timeout_s:g} s")
+        return CheckFinding("fail", f"{url} answers too slowly: {late_message(spec.timeout_s)}")
     if isinstance(answer, ProgramSilence):
         return no_answer_finding(url, answer)
     return judge_http_answer(spec.arguments, answer.status, answer.body)
 
 
 def no_answer_finding(url: str, silence: ProgramSilence) -> CheckFinding:
-    """What is found where there was no answer. Nobody has looked where nobody could be asked."""
-    shown = f"`{url}`" if silence.is_misasked else url
-    probes = int(not (silence.is_misasked or silence.is_unreachable))
-    return CheckFinding("error" if silence.is_misasked else "fail", f"{shown} {silence.words}", probes=probes)
+    """Return the finding for a request without an answer. A request that could not be sent counts no probe."""
+    shown = f"`{url}`" if silence.is_invalid else url
+    probes = int(not (silence.is_invalid or silence.is_unreachable))
+    return CheckFinding("error" if silence.is_invalid else "fail", f"{shown} {silence.words}", probes=probes)
 
 
 def judge_http_answer(wanted: JsonObject, status: int, body: bytes) -> CheckFinding:
-    """Whether an answer is the one asked for."""
+    """Judge an answer by the status, text and JSON members that the check expects."""
     url, expected = wanted["url"], wanted.get("status")
     if status != expected if expected is not None else status >= 400:
         asked = f", not {expected}" if expected is not None else ""
@@ -104,23 +100,21 @@ def judge_http_answer(wanted: JsonObject, status: int, body: bytes) -> CheckFind
         try:
             return compare_json(decode_foreign(body), wanted["subset"], url, body)
         except ValueError:
-            return CheckFinding("fail", f"{url} does not answer JSON", body)
+            return CheckFinding("fail", f"{url} does not answer with JSON", body)
     return CheckFinding("pass", f"{url} answers {status}", body)
 
 
-# The steps of an `http` check: requests in sequence, run once or often, and what their answers must be.
-
-# Steps of an `http` check with what earlier answers had in their blanks: `{{kept.id}}`.
+# Placeholders in the steps of an `http` check (`{{kept.id}}`), filled with values from earlier answers.
 #
-# Whoever is checked wrote that. So it is never read as a pattern, whatever it looks like: an answer that keeps `/.*/`
-# or `{any: true}` would else make the expectations that it is held to.
+# The program under test chose these values, so they are never read as patterns: otherwise an answer that contains
+# `/.*/` or `{any: true}` could define the expectations for the next answer.
 
 LITERAL: Final = frozenset({"is", "verbatim", "same-instant"})
-"""Matchers that read nothing below them as a pattern."""
+"""Matchers whose values are never patterns."""
 
 
 def fill_step(written: JsonObject, kept: Mapping[str, Json]) -> JsonObject:
-    """A step as it is written, with its blanks filled."""
+    """Return the step `written` with its placeholders filled."""
     if not kept:
         return written
     send = written["send"]
@@ -146,7 +140,7 @@ def _expected(name: str, item: Json, kept: Mapping[str, Json]) -> Json:
 
 
 def _texts(value: Json, kept: Mapping[str, Json]) -> Json:
-    """`value` with its blanks filled, of which each is in a text that has to stay one."""
+    """Return `value` with its placeholders filled; each stays part of a text."""
     if isinstance(value, str):
         return _written(fill_placeholders(value, kept))
     if isinstance(value, list):
@@ -207,13 +201,13 @@ _IN_THREAD_BYTES: Final = 16 << 10
 
 
 async def check_http_steps(arguments: JsonObject, environment: CheckEnvironment, timeout_s: float) -> CheckFinding:
-    """Does the steps as often as asked. Once one time has failed no further one begins.
+    """Run the steps as many times as asked. After the first failed run, no further run begins.
 
-    A program that answers so slowly that there is no time for all of it fails.
+    A program that is too slow for all runs within `timeout_s` fails.
     """
     repeat, nonces = parse_http_repeat(arguments), fill_nonces(arguments, environment.ids)
     if repeat.is_distinct and not nonces.words:
-        return CheckFinding("error", "its nonces cannot be made distinct: there are none", probes=0)
+        return CheckFinding("error", "`repeat.distinct` is set, but no step has a nonce", probes=0)
     times: dict[int, _Round] = {}
     slots = anyio.CapacityLimiter(repeat.parallel)
 
@@ -233,7 +227,7 @@ async def check_http_steps(arguments: JsonObject, environment: CheckEnvironment,
 
 
 def _summed(times: dict[int, _Round], asked: int, nonces: CheckNonces | None) -> CheckFinding:
-    """`nonces` are those that were distinct, None where they were not."""
+    """Combine the runs into one finding. `nonces` is None if all runs had the same."""
     number, worst = min(times.items(), key=lambda each: (_RANK[each[1].result], each[0]))
     which = f"time {number + 1} of {asked}: " if asked > 1 and worst.result != "pass" else ""
     often = f", {asked} times" if asked > 1 and worst.result == "pass" else ""
@@ -251,12 +245,12 @@ def _crossed(number: int, failed: _Round, times: dict[int, _Round], nonces: Chec
         return ""
     others = (word for other in times if other != number for word in nonces.of(other).values())
     is_crossed = any(word.encode() in failed.last_body for word in others)
-    return "; it answers what another request sent" if is_crossed else ""
+    return "; the answer contains the nonce of another request" if is_crossed else ""
 
 
 @frozen
 class _StepFailure:
-    """Why a step does not hold; an error when it could not be done."""
+    """Why a step fails; `result` is error if the step could not be done."""
 
     words: str
     result: FindingResult = "fail"
@@ -264,7 +258,7 @@ class _StepFailure:
 
 @mutable
 class _Round:
-    """One time through the steps, and what came of it."""
+    """One run through the steps, and its result."""
 
     url: str
     words: str = ""
@@ -277,14 +271,14 @@ class _Round:
     transcript: ExchangeTranscript = field(default_factory=ExchangeTranscript)
 
     async def run(self, steps: list[JsonObject]) -> None:
-        """Does the steps up to the first that does not hold."""
+        """Do the steps up to the first that fails."""
         self.result, self.words = await self._run(steps)
         self.is_over = True
 
     def cut(self, timeout_s: float) -> None:
-        """Says of one that is not over that it took too long."""
+        """Fail the run if it is not over: it took too long."""
         if not self.is_over:
-            self.result, self.words = "fail", f"it answers too slowly: not done after {timeout_s:g} s"
+            self.result, self.words = "fail", f"it answers too slowly: {late_message(timeout_s)}"
 
     async def _run(self, steps: list[JsonObject]) -> tuple[FindingResult, str]:
         async with http_session() as made:
@@ -292,16 +286,16 @@ class _Round:
                 filled = fill_step(written, self.kept)
                 is_own = filled == written
                 bad = None if is_own else next(http_expect_problems(filled.get("expect", {}), ()), None)
-                lapse = (
+                failure = (
                     await self._step(made, parse_http_step(filled))
                     if bad is None
-                    else _StepFailure(f"with what was kept, {bad.summary}")
+                    else _StepFailure(f"with the kept values, {bad.summary}")
                 )
-                if lapse is not None:
+                if failure is not None:
                     which = f"step {number}: " if len(steps) > 1 else ""
-                    # What cannot be done with what an answer had is the doing of who answered.
-                    return lapse.result if is_own else "fail", f"{which}{lapse.words}"
-        return "pass", f"{len(steps)} steps hold" if len(steps) > 1 else "the step holds"
+                    # The program chose the kept values, so a step that they make impossible is a failure, not an error.
+                    return failure.result if is_own else "fail", f"{which}{failure.words}"
+        return "pass", f"{len(steps)} steps pass" if len(steps) > 1 else "the step passes"
 
     async def _step(self, made: ClientSession, step: HttpStep) -> _StepFailure | None:
         send = step.send
@@ -310,24 +304,24 @@ class _Round:
             shown = path or send.url
             answer = await self._ask(made, shown, step)
             if isinstance(answer, ProgramSilence):
-                return _StepFailure(f"{send.method} {shown} {answer.words}", "error" if answer.is_misasked else "fail")
+                return _StepFailure(f"{send.method} {shown} {answer.words}", "error" if answer.is_invalid else "fail")
             self.path = path or self.path
             if path in ("", paths[-1]) or answer.status not in _NOT_THERE:
                 self.last_body = answer.body
                 return await self._judged(step, answer, shown)
-        return None  # Not reached: there is a URL.
+        return None  # Not reached: there is at least one path or URL.
 
     async def _ask(self, made: ClientSession, shown: str, step: HttpStep) -> ProgramAnswer | ProgramSilence:
-        """Asks at a path of the program, or at a URL. What is said of it names no address, which changes by itself."""
+        """Send the request to a path of the program, or to a URL. The message omits the address, which changes."""
         send = step.send
-        # An answer that was kept can be the path: with the slash, it stays one and is no other host.
+        # The path may come from an answer. With the slash it stays a path and cannot name another host.
         url = f"{self.url.rstrip('/')}/{shown.removeprefix('/')}" if send.paths else shown
         follows: Follows = "none" if step.expect.is_redirect else "own"
         request = ProgramRequest(url, send.method, send.bodies, send.headers, follows)
         self.transcript.add(f"> {send.method} {shown} {_shown(send)}")
         answer = await send_request(made, request, step.expect.within_s, limits.HTTP_BODY_BYTES_MAX)
         if isinstance(answer, ProgramSilence):
-            self.probes += not (answer.is_unreachable or answer.is_misasked)
+            self.probes += not (answer.is_unreachable or answer.is_invalid)
             self.transcript.add(f"< {answer.words}")
         else:
             self.probes += 1
@@ -363,7 +357,11 @@ def _shown(send: HttpSend) -> str:
 
 
 def answer_difference(expect: HttpExpect, answer: ProgramAnswer) -> str:
-    """Why an answer is not the one expected; empty when it is. Raises BadPattern."""
+    """Return how an answer differs from the expected one; empty if it does not.
+
+    Raises:
+        BadPattern: an expectation holds an invalid pattern.
+    """
     status = str(answer.status)
     is_good = any(status[0] == one[0] and one[1:].lower() in ("xx", status[1:]) for one in expect.statuses)
     if not (is_good if expect.statuses else answer.status < 400):

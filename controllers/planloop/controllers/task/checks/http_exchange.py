@@ -1,6 +1,4 @@
-"""Send one HTTP request to a program under test and read its whole answer, bounded in bytes and time; keep a
-transcript.
-"""
+"""Send an HTTP request to a program under test and read its answer, bounded in bytes and time; keep a transcript."""
 
 from __future__ import annotations
 
@@ -15,20 +13,18 @@ from planloop.schemas import limits
 from planloop.schemas.canonical_json import Json, encode
 from planloop.schemas.frozen import frozen, mutable
 
-# What was said to a program and what it answered, in lines, up to a bound: the evidence of a check.
-
 _SHOWN_CHARS: Final = 2_000
 
 
 @mutable
 class ExchangeTranscript:
-    """Grows until it is full; then it says that there was more."""
+    """What a check sent and received, in lines: its evidence. Ends with `…` when it is full."""
 
     _lines: list[bytes] = field(default_factory=list)
     _room: int = limits.TRANSCRIPT_BYTES_MAX
 
     def add(self, line: str) -> None:
-        """One line more, whatever it holds."""
+        """Add a line, shortened if it is long."""
         if self._room <= 0:
             return
         shown = line if len(line) <= _SHOWN_CHARS else f"{line[:_SHOWN_CHARS]}… ({len(line):,} characters)"
@@ -37,11 +33,9 @@ class ExchangeTranscript:
         self._lines.append(content if self._room > 0 else "…\n".encode())
 
     def content(self) -> bytes:
-        """All of it."""
+        """Return the whole transcript."""
         return b"".join(self._lines)
 
-
-# One request to a program under test, and the whole answer or why there is none. Bounded in bytes and time.
 
 if TYPE_CHECKING:
     from types import SimpleNamespace
@@ -56,7 +50,7 @@ _CHUNK_BYTES: Final = 64 << 10
 
 @frozen
 class ProgramRequest:
-    """What is asked. `bodies` has at most one of `body`, `json` and `form`."""
+    """An HTTP request. `bodies` has at most one of `body`, `json` and `form`."""
 
     url: str
     method: str = "GET"
@@ -67,7 +61,7 @@ class ProgramRequest:
 
 @frozen
 class ProgramAnswer:
-    """What came back: header names are in small letters, of several by one name the texts are joined."""
+    """An HTTP answer. Header names are in lower case; the values of repeated headers are joined with commas."""
 
     url: str
     status: int
@@ -77,30 +71,30 @@ class ProgramAnswer:
 
 @frozen
 class ProgramSilence:
-    """Nothing, or nothing whole, came back. `words` follow the URL in a sentence.
+    """No complete answer. `words` follow the URL in a sentence.
 
-    `is_unreachable`: not even a connection. `is_misasked`: what was asked can be sent to nobody.
+    `is_unreachable`: there was no connection. `is_invalid`: the request cannot be sent, as its URL is not an http URL.
     """
 
     words: str
     is_unreachable: bool = False
-    is_misasked: bool = False
+    is_invalid: bool = False
 
 
 class RedirectedAway(Exception):
-    """A redirect leads to another program."""
+    """A redirect leads to another server."""
 
 
 @asynccontextmanager
 async def http_session() -> AsyncIterator[ClientSession]:
-    """What requests are made in: cookies are kept, and each has a connection of its own.
+    """Yield a session that keeps cookies and opens a new connection for each request.
 
-    A kept one may be closed by the other side at any time, which would look like a program that hangs up.
+    The server may close a kept connection at any time, which would look like a program that closes connections.
     """
     import aiohttp  # noqa: PLC0415 - takes 150 ms, and most plans have no check that needs it
 
     connector = aiohttp.TCPConnector(force_close=True, limit=0)
-    jar = aiohttp.CookieJar(unsafe=True)  # Programs under test have numbers for names.
+    jar = aiohttp.CookieJar(unsafe=True)  # Programs under test are reached by IP address.
     timeout = aiohttp.ClientTimeout(total=None, sock_connect=None)
     async with aiohttp.ClientSession(
         connector=connector, cookie_jar=jar, timeout=timeout, trace_configs=[same_host_trace()]
@@ -109,9 +103,7 @@ async def http_session() -> AsyncIterator[ClientSession]:
 
 
 def same_host_trace() -> TraceConfig:
-    """For a session: requests are led to no other program, but where they follow all redirects. It raises
-    RedirectedAway.
-    """
+    """Return a trace for a session: a redirect to another server raises RedirectedAway, unless all are followed."""
     import aiohttp  # noqa: PLC0415 - as above
 
     trace = aiohttp.TraceConfig()
@@ -120,14 +112,14 @@ def same_host_trace() -> TraceConfig:
 
 
 async def _stay(_session: ClientSession, asked: SimpleNamespace, found: TraceRequestRedirectParams) -> None:
-    """Keeps a program under test from having others asked for it, who may be near to us and far from it."""
+    """Reject redirects to other servers, which the program under test might not be able to reach itself."""
     if asked.trace_request_ctx != "all":
         from yarl import URL  # noqa: PLC0415 - comes with aiohttp
 
         target = found.response.headers.get("location", "")
         try:
             is_own = found.url.join(URL(target)).origin() == found.url.origin()
-        except ValueError:  # It leads nowhere.
+        except ValueError:  # Not a URL.
             is_own = False
         if not is_own:
             raise RedirectedAway(target)
@@ -136,7 +128,7 @@ async def _stay(_session: ClientSession, asked: SimpleNamespace, found: TraceReq
 async def send_request(
     made: ClientSession, request: ProgramRequest, within_s: float | None, bytes_max: int
 ) -> ProgramAnswer | ProgramSilence:
-    """Sends `request` and reads the answer to its end. `within_s` None: the caller bounds the time."""
+    """Send `request` and read the complete answer. If `within_s` is None, the caller limits the time."""
     import aiohttp  # noqa: PLC0415 - as above
 
     with anyio.move_on_after(within_s):
@@ -144,40 +136,40 @@ async def send_request(
             return await _asked(made, request, bytes_max)
         except (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError) as error:
             if isinstance(error, aiohttp.RedirectClientError):
-                return ProgramSilence(f"redirects to what is no http URL: {error}")
-            return ProgramSilence("is not an http URL", is_misasked=True)
+                return ProgramSilence(f"redirects to an invalid URL: {error}")
+            return ProgramSilence("is not an http URL", is_invalid=True)
         except aiohttp.ClientConnectorError as error:
             return ProgramSilence(
                 f"does not answer: nothing listens there ({error.strerror or error})", is_unreachable=True
             )
         except (aiohttp.ClientError, OSError, ValueError, RedirectedAway) as error:
-            return ProgramSilence(_why(error))
-    return ProgramSilence(f"has not answered in whole within {within_s:g} s")
+            return ProgramSilence(_describe_failure(error))
+    return ProgramSilence(f"does not answer completely within {within_s:g} s")
 
 
-def _why(error: Exception) -> str:
+def _describe_failure(error: Exception) -> str:
     import aiohttp  # noqa: PLC0415 - as above
 
     match error:
         case RedirectedAway():
-            return f"redirects to another place: {error}"
+            return f"redirects to another server: {error}"
         case aiohttp.TooManyRedirects():
             return f"redirects more than {limits.HTTP_REDIRECTS_MAX} times"
         case aiohttp.ServerDisconnectedError():
-            return "hangs up without an answer"
+            return "closes the connection without an answer"
         case aiohttp.ClientResponseError():
-            return f"does not answer in HTTP: {first_line(error.message)}"
+            return f"does not answer with HTTP: {first_line(error.message)}"
         case aiohttp.ClientPayloadError():
-            return f"breaks off in the middle of its answer: {first_line(str(error))}"
-        case ValueError():  # What was kept of an answer need not fit into a header.
-            return f"cannot be asked that: {error}"
+            return f"closes the connection in the middle of its answer: {first_line(str(error))}"
+        case ValueError():  # For example, a kept value that is not valid in a header.
+            return f"cannot be sent this request: {error}"
         case _:
             return f"does not answer: {error}"
 
 
 def first_line(words: str) -> str:
-    """The first words of a message that draws a picture of what is wrong."""
-    return next((line.strip().rstrip(":") for line in words.splitlines() if line.strip()), "it hangs up")
+    """Return the first line of a message that may have several."""
+    return next((line.strip().rstrip(":") for line in words.splitlines() if line.strip()), "the connection was closed")
 
 
 async def _asked(made: ClientSession, request: ProgramRequest, bytes_max: int) -> ProgramAnswer | ProgramSilence:
@@ -206,6 +198,6 @@ async def _asked(made: ClientSession, request: ProgramRequest, bytes_max: int) -
         async for chunk in response.content.iter_chunked(_CHUNK_BYTES):
             body += chunk
             if len(body) > bytes_max:
-                return ProgramSilence(f"answers more than {bytes_max >> 20} MiB")
+                return ProgramSilence(f"answers with more than {bytes_max >> 20} MiB")
         found = {name.lower(): ", ".join(response.headers.getall(name)) for name in response.headers}
         return ProgramAnswer(str(response.url), response.status, found, bytes(body))

@@ -20,24 +20,24 @@ class CheckNonces:
     words: Mapping[str, str]
 
     def of(self, time: int) -> Mapping[str, str]:
-        """The nonces of the n-th time, from 0: the first has those of the check."""
+        """Return the nonces of run `time`, counted from 0. The first run has the nonces of the check."""
         if not time:
             return self.words
         return {name: sha256_hex(f"{word}/{time}".encode())[:_DIGITS] for name, word in self.words.items()}
 
     def another(self, name: str, ids: Ids) -> str:
-        """One more word, for `name`: the same whenever these are the same, fresh where there are none."""
+        """Return one more nonce for `name`, derived from the nonces of the check; random if it has none."""
         return sha256_hex(f"{sorted(self.words.items()) or ids.mint()}/{name}".encode())[:_DIGITS]
 
     def put(self, value: Json, time: int) -> Json:
-        """`value` as it is the n-th time; nonces that were filled before are found by their text."""
+        """Return `value` for run `time`. Nonces that are filled in already are replaced by text."""
         own = self.of(time)
         filled = fill_placeholders(value, {f"{NONCE}{name}": word for name, word in own.items()})
         return filled if not time else replace_texts(filled, {word: own[name] for name, word in self.words.items()})
 
 
 def fill_nonces(arguments: JsonObject, ids: Ids) -> CheckNonces:
-    """The nonces that a check was given, and fresh ones for those that nobody has filled."""
+    """Return the nonces of a check: those in its arguments, and random ones for the names without a value."""
     given = {name.removeprefix(NONCE): word for name, word in arguments.get("nonces", {}).items()}
     fresh = [name for name in nonce_names(arguments) if name not in given]
     return CheckNonces({**given, **{name: sha256_hex(ids.mint().encode())[:_DIGITS] for name in fresh}})

@@ -1,6 +1,6 @@
-"""A program that searches a text for a pattern: the pattern in hex on the first line of stdin. Standard library only.
+"""Search a text for a regular expression, in a process of its own. Standard library only.
 
-Its exit code is the answer. Needs nothing but the standard library.
+Reads the pattern in hex from the first line of stdin and the text from the rest. The exit code is the answer.
 """
 
 import re
@@ -10,7 +10,7 @@ FOUND, NOT_FOUND, NOT_A_PATTERN = 0, 10, 11
 
 
 def main() -> int:
-    """One search."""
+    """Search once; return the exit code."""
     pattern = bytes.fromhex(sys.stdin.buffer.readline().decode()).decode()
     try:
         wanted = re.compile(pattern, re.MULTILINE)

@@ -1,4 +1,4 @@
-"""Run an acceptance check of any kind: what its runner gets, what it returns, and how the runner is found."""
+"""Run an acceptance check of any kind: the environment and result of a check, and the lookup of its runner."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import field
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import anyio
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from planloop.controllers.shared.container_exec import ContainerCommands
 
 FindingResult: TypeAlias = Literal["pass", "fail", "error"]
-"""The check holds, does not hold, or could not be run."""
+"""The check passes, fails, or could not run."""
 
 
 @frozen
@@ -92,12 +92,21 @@ def _load(path: str) -> Any:
     return getattr(import_module(f"{__package__}.{module}"), name)
 
 
+def late_message(seconds: float) -> str:
+    """Return the message of a check that reached its time limit."""
+    return f"not done after {seconds:g} s"
+
+
+TOO_MUCH_OUTPUT: Final = f"stopped: it printed more than {limits.OUTPUT_KEPT_BYTES_MAX >> 20} MiB"
+"""The message of a check whose command printed too much."""
+
+
 async def run_check(spec: CheckSpec, environment: CheckEnvironment) -> CheckFinding:
     """Run one check. Raises nothing but cancellation: a check that cannot run returns an `error`."""
     try:
         runner = load_runner(spec.kind)
     except KeyError:
-        return CheckFinding("error", f"checks of kind `{spec.kind}` are not run by this version")
+        return CheckFinding("error", f"this version of planloop does not run checks of kind `{spec.kind}`")
     return await runner(spec, environment)
 
 

@@ -1,8 +1,7 @@
-"""Find a board of rows and columns by how it looks, whatever elements it is made of. Pure.
+"""Find a board of rows and columns on a page by its layout, whatever elements it is made of. Pure.
 
-Cells are elements of one kind and depth below one container whose middles form a lattice, or of several kinds right
-below it: what was a link may be plain once it is taken. A picture that is drawn has none, and is cut into equal parts.
-Pure, over a sight.
+Cells are elements of one kind and depth below one container whose centers form a grid, or direct children of several
+kinds: a link may become plain text once the cell is taken. A canvas or SVG has no cells and is cut into equal parts.
 """
 
 from __future__ import annotations
@@ -16,15 +15,15 @@ from planloop.schemas import limits
 from planloop.schemas.checks.web_check import CellTarget
 from planloop.schemas.frozen import frozen
 
-_SIDE_MIN: Final = 4.0  # Pixels; nobody hits a smaller cell.
+_SIDE_MIN: Final = 4.0  # Pixels; a smaller cell cannot be clicked reliably.
 _PICTURE_MIN: Final = 40.0
 _ANY: Final = ""
-"""In place of a tag."""
+"""Key of a group with elements of any tag."""
 
 
 @frozen
 class BoardCell:
-    """A cell: the element `node`, and the part of it that is meant, as shares of its width and height."""
+    """A cell: the element `node`, and the point in it to use, as shares of its width and height."""
 
     node: int
     at: tuple[float, float] = (0.5, 0.5)
@@ -42,7 +41,7 @@ class BoardGrid:
 
 
 def find_boards(sight: PageSnapshot, rows: int, columns: int, most: int = limits.WEB_CANDIDATES_MAX) -> list[BoardGrid]:
-    """The boards of this size on the page, the likeliest first."""
+    """Return the boards of this size on the page, the most likely first."""
     found: dict[tuple[tuple[int, int], ...], tuple[float, list[PageElement]]] = {}
     for group in _groups(sight, rows * columns):
         lattice = _lattice(group, rows, columns)
@@ -58,7 +57,7 @@ def find_boards(sight: PageSnapshot, rows: int, columns: int, most: int = limits
 
 
 def _groups(sight: PageSnapshot, size: int) -> Iterator[list[PageElement]]:
-    """Elements of one kind, `size` of them, below one container, or of any right below it; inner ones come later."""
+    """Yield groups of `size` elements: of one kind below one container, or of any kind directly below it."""
     below: dict[tuple[int, int, str], list[PageElement]] = {}
     for one in sight.elements:
         if one.box.width < _SIDE_MIN or one.box.height < _SIDE_MIN:
@@ -76,7 +75,7 @@ def _groups(sight: PageSnapshot, size: int) -> Iterator[list[PageElement]]:
 
 
 def _of_one_kind(group: list[PageElement], size: int) -> Iterator[list[PageElement]]:
-    """Those of a larger group that are alike: the same size, or class, or the same role."""
+    """Yield the parts of a larger group with the same size, class or role."""
     kinds: dict[tuple[str, object], list[PageElement]] = {}
     for one in group:
         classes = one.attributes.get("class", "").split()
@@ -88,7 +87,7 @@ def _of_one_kind(group: list[PageElement], size: int) -> Iterator[list[PageEleme
 
 
 def _lattice(group: list[PageElement], rows: int, columns: int) -> list[PageElement] | None:
-    """The elements row by row, None when they do not form rows and columns."""
+    """Return the elements row by row; None if they do not form rows and columns."""
     by_row = sorted(group, key=lambda one: one.box.middle[1])
     lines = [sorted(by_row[at : at + columns], key=lambda one: one.box.x) for at in range(0, len(by_row), columns)]
     if len(lines) != rows or len({one.box.document for one in group}) > 1:
@@ -108,7 +107,7 @@ def _lattice(group: list[PageElement], rows: int, columns: int) -> list[PageElem
 
 
 def _apart(boxes: list[PageBox], *, is_row: bool) -> bool:
-    """Whether each begins where the one before has ended, give or take a border."""
+    """Whether each box begins where the previous one ends, allowing for a border."""
     pairs = pairwise(boxes)
     if is_row:
         return all(one.x + one.width <= other.x + 2 for one, other in pairs)
@@ -116,25 +115,25 @@ def _apart(boxes: list[PageBox], *, is_row: bool) -> bool:
 
 
 def _aligned(boxes: Iterable[PageBox], *, is_row: bool) -> bool:
-    """Whether the middles stand in one line."""
+    """Whether the centers are on one line."""
     middles = [(box.middle[1], box.height) if is_row else (box.middle[0], box.width) for box in boxes]
     least = min(size for _, size in middles)
     return max(middle for middle, _ in middles) - min(middle for middle, _ in middles) <= least / 2
 
 
 def _score(lattice: list[PageElement]) -> float:
-    """How much it looks like something to play on."""
+    """Return how much the grid looks like a board to play on."""
     count = len(lattice)
     usable = sum(one.is_clickable for one in lattice) / count
     spoken = sum(one.role in ("button", "gridcell", "cell") for one in lattice) / count
     areas = [one.box.width * one.box.height for one in lattice]
     alike = min(areas) / max(areas)
-    inner = min(lattice[0].depth, 50) / 1000  # Of a cell and the button that fills it, the button.
+    inner = min(lattice[0].depth, 50) / 1000  # Prefer the button that fills a cell to the cell.
     return 4 * usable + spoken + alike + min(max(areas), 10_000) / 10_000 + inner
 
 
 def _pictured(sight: PageSnapshot, rows: int, columns: int) -> list[BoardGrid]:
-    """The largest drawn pictures as boards, cut into equal parts."""
+    """Return canvas and SVG elements as boards cut into equal parts, the largest first."""
     drawn = [
         one
         for one in sight.elements

@@ -1,7 +1,7 @@
-"""A browser person: Playwright with the system's Chromium, and what one person in it does and sees.
+"""One person in a browser: open pages, click, type, look. Playwright with the system's Chromium.
 
-What is seen is asked of the browser by its DevTools protocol, and what is done is done with mouse and keyboard: the
-scripts of a page take no part in either. Every question has its time, since a page may hang.
+Looking uses the DevTools protocol and acting uses mouse and keyboard, so the scripts of a page are not involved. Every
+request to the browser has a time limit, because a page may hang.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ T = TypeVar("T")
 
 ARGUMENTS: Final = ("--no-sandbox", "--disable-dev-shm-usage")
 LOOK_EVERY_S: Final = 0.05
-REST_S: Final = 0.3  # A page without news for so long has come to rest.
+REST_S: Final = 0.3  # A page without network activity for this time is at rest.
 _STREAMS: Final = frozenset({"websocket", "eventsource", "media", "ping"})
-_PENDING_S: Final = 2.0  # A request that takes longer is one that waits for news.
+_PENDING_S: Final = 2.0  # A request that takes longer is taken for long polling.
 _LOADING_S: Final = 5.0
 _ENDS: Final = re.compile("closed|crash|abort|detached", re.IGNORECASE)
 _HEARD_S: Final = 0.5
@@ -38,21 +38,25 @@ _VIEW: Final = {"width": 1280, "height": 900}
 
 
 class PageFailed(Exception):
-    """The page cannot be opened, or does not answer: its own fault."""
+    """The page cannot be opened or does not answer. The page caused it."""
 
 
 class BrowserGone(Exception):
-    """The browser does not start, or went away: nobody's that is looked at."""
+    """The browser does not start, or ended. The page did not cause it."""
 
 
 class TabGone(Exception):
-    """The process that draws the page ended, and the browser lives: the page's own fault, unless it was a mishap."""
+    """The process of the tab ended and the browser still runs. The page caused it, unless it was an accident."""
 
 
 @asynccontextmanager
 async def open_chromium(program: str, host: str = "") -> AsyncIterator[Browser]:
-    """The browser at `program`, closed at the end, which reaches `host` alone if one is named. Raises BrowserGone."""
-    # The browser's own rules hold for addresses as for names, for pages, frames, workers and sockets.
+    """Yield the browser at `program` and close it at the end. If `host` is set, the browser can reach only that host.
+
+    Raises:
+        BrowserGone: the browser does not start.
+    """
+    # This rule applies to addresses and names, and to pages, frames, workers and sockets.
     alone = (f"--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE {host}",) if host else ()
     async with async_playwright() as playwright:
         try:
@@ -68,9 +72,10 @@ async def open_chromium(program: str, host: str = "") -> AsyncIterator[Browser]:
 
 
 async def run_while_browser_lives(browser: Browser, work: Coroutine[Any, Any, T]) -> T:
-    """What `work` gives, as long as the browser lives. Raises BrowserGone as soon as it does not.
+    """Return the result of `work`. A request to a browser that was killed might otherwise wait for ever.
 
-    Whatever is asked of a browser that was killed may wait for its answer for ever.
+    Raises:
+        BrowserGone: the browser ended.
     """
     lost = asyncio.Event()
     browser.on("disconnected", lambda _: lost.set())
@@ -79,7 +84,7 @@ async def run_while_browser_lives(browser: Browser, work: Coroutine[Any, Any, T]
         await asyncio.wait({working, watching}, return_when=asyncio.FIRST_COMPLETED)
         if working.done():
             return working.result()
-        raise BrowserGone("the browser went away")
+        raise BrowserGone("the browser ended")
     finally:
         working.cancel()
         watching.cancel()
@@ -91,7 +96,7 @@ def _first_line(error: BaseException) -> str:
 
 
 class BrowserPerson:
-    """One browser context with the page that was opened last in it."""
+    """One browser context; `page` is the page that was opened last in it."""
 
     def __init__(self, browser: Browser, name: str) -> None:
         self.name = name
@@ -104,9 +109,9 @@ class BrowserPerson:
         self.spoken: list[str] = []
 
     async def enter(self) -> None:
-        """Makes the context: nothing is known of earlier ones."""
+        """Create a fresh context and open a page in it."""
         self._lost: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
-        self._browser.on("disconnected", lambda _: self._lose(BrowserGone("the browser went away")))
+        self._browser.on("disconnected", lambda _: self._lose(BrowserGone("the browser ended")))
         self._context = await self._ask(
             self._browser.new_context(
                 viewport=_VIEW,  # type: ignore[arg-type]
@@ -120,7 +125,7 @@ class BrowserPerson:
         await self._ask(self._context.new_page())
 
     async def leave(self) -> None:
-        """Ends the context, also that of a page that hangs."""
+        """Close the context, even if its page hangs."""
         with suppress(PlaywrightError, TimeoutError):
             async with asyncio.timeout(limits.WEB_ANSWER_S_MAX):
                 await self._context.close()
@@ -159,7 +164,7 @@ class BrowserPerson:
 
     @property
     def is_at_rest(self) -> bool:
-        """Whether nothing is being loaded, and nothing was just now."""
+        """Whether nothing is loading, and nothing has loaded for REST_S."""
         now = asyncio.get_running_loop().time()
         waiting = any(now - since < _PENDING_S for since in self._pending.values())
         return not waiting and now - self._news_s >= REST_S
@@ -167,11 +172,11 @@ class BrowserPerson:
     @property
     def page(self) -> Page:
         if not self._pages:
-            raise BrowserGone("the browser has no page any more")
+            raise BrowserGone("the browser has no open page")
         return self._pages[-1]
 
     async def _ask(self, question: Awaitable[T]) -> T:
-        """The answer. Raises PageFailed if it takes too long, BrowserGone or TabGone if the browser or tab has gone."""
+        """Return the browser's answer. Raises PageFailed after a time limit, BrowserGone or TabGone if one ended."""
         asking = asyncio.ensure_future(question)
         try:
             waited: set[asyncio.Future[Any]] = {asking, self._lost}
@@ -179,7 +184,7 @@ class BrowserPerson:
             if asking.done():
                 return asking.result()
         except PlaywrightError as error:
-            if _ENDS.search(str(error)):  # What went is heard of just after what it ended.
+            if _ENDS.search(str(error)):  # The event that says what ended comes just after this error.
                 await asyncio.wait({self._lost}, timeout=_HEARD_S)
             if not self._lost.done():
                 raise
@@ -195,32 +200,32 @@ class BrowserPerson:
             self._sessions[page] = await self._context.new_cdp_session(page)
         return self._sessions[page]
 
-    async def _tell(self, method: str, **arguments: Any) -> Any:
+    async def _send(self, method: str, **arguments: Any) -> Any:
         return await (await self._session()).send(method, arguments)
 
     async def look(self) -> PageSnapshot:
-        """What is on the page now. A page that is being replaced is asked again."""
+        """Return a snapshot of the page. Tries again while the page is being replaced."""
         for _ in range(int(limits.WEB_ANSWER_S_MAX / LOOK_EVERY_S)):
             try:
                 return await self._ask(self._look())
             except PlaywrightError:
                 await asyncio.sleep(LOOK_EVERY_S)
-        raise PageFailed("the page cannot be looked at")
+        raise PageFailed("no snapshot of the page can be taken")
 
     async def _look(self) -> PageSnapshot:
-        snapshot = await self._tell("DOMSnapshot.captureSnapshot", computedStyles=list(STYLES))
+        snapshot = await self._send("DOMSnapshot.captureSnapshot", computedStyles=list(STYLES))
         frames = [document["frameId"] for document in snapshot["documents"]]
         trees = [await self._tree(snapshot["strings"][frame]) for frame in frames if frame >= 0]
         return page_snapshot(snapshot, trees, frozenset(self.typed), tuple(self.spoken))
 
     async def _tree(self, frame: str) -> Any:
         try:
-            return await self._tell("Accessibility.getFullAXTree", frameId=frame)
+            return await self._send("Accessibility.getFullAXTree", frameId=frame)
         except PlaywrightError:
-            return {"nodes": []}  # The frame went away meanwhile, or is in a process of its own.
+            return {"nodes": []}  # The frame was removed meanwhile, or is in another process.
 
     async def open(self, url: str) -> None:
-        """Goes there. Raises PageFailed when nothing answers."""
+        """Open `url`. Raises PageFailed if nothing answers."""
         try:
             await self._ask(self.page.goto(url, wait_until="commit"))
         except PlaywrightError as error:
@@ -231,43 +236,43 @@ class BrowserPerson:
         await self._load()
 
     async def reload(self) -> None:
-        """The same page again."""
+        """Reload the page."""
         await self._ask(self.page.reload(wait_until="commit"))
         await self._load()
 
     async def back(self) -> None:
-        """The page before."""
+        """Go back to the previous page."""
         await self._ask(self.page.go_back(wait_until="commit"))
         await self._load()
 
     async def _load(self) -> None:
-        with suppress(PlaywrightError):  # What waits for a picture that never comes is looked at as it is.
+        with suppress(PlaywrightError):  # A page may wait for an image for ever: use it as it is.
             await self._ask(self.page.wait_for_load_state("load", timeout=_LOADING_S * 1000))
 
     async def press(self, square: BoardCell) -> None:
-        """Clicks, in the middle unless the square says where."""
+        """Click the element, in the middle unless `square` names another point."""
         x, y = await self._ask(self._point(square))
         await self._ask(self.page.mouse.click(x, y))
         await self._acted()
 
     async def _acted(self) -> None:
-        """Gives the page time to begin what it does: a request that is to come is not there at once."""
+        """Give the page time to react: its requests do not start immediately."""
         await asyncio.sleep(LOOK_EVERY_S)
         await self._load()
 
     async def _point(self, square: BoardCell) -> tuple[float, float]:
         with suppress(PlaywrightError):
-            await self._tell("DOM.scrollIntoViewIfNeeded", backendNodeId=square.node)
-        quads = (await self._tell("DOM.getContentQuads", backendNodeId=square.node))["quads"]
+            await self._send("DOM.scrollIntoViewIfNeeded", backendNodeId=square.node)
+        quads = (await self._send("DOM.getContentQuads", backendNodeId=square.node))["quads"]
         if not quads:
-            raise PlaywrightError("it is not laid out any more")
+            raise PlaywrightError("the element is no longer on the page")
         x0, y0, x1, y1, x2, y2, x3, y3 = quads[0]
         across, down = square.at
         left, top = min(x0, x1, x2, x3), min(y0, y1, y2, y3)
         return left + across * (max(x0, x1, x2, x3) - left), top + down * (max(y0, y1, y2, y3) - top)
 
     async def fill(self, node: int, text: str) -> None:
-        """Replaces what a field holds, by the keyboard."""
+        """Replace the content of a field with the keyboard."""
         self.typed.add(text)
         await self._ask(self._focus(node))
         await self._ask(self.page.keyboard.press("Control+a"))
@@ -282,38 +287,38 @@ class BrowserPerson:
         x, y = await self._point(BoardCell(node))
         await self.page.mouse.click(x, y)
         with suppress(PlaywrightError):
-            await self._tell("DOM.focus", backendNodeId=node)
+            await self._send("DOM.focus", backendNodeId=node)
 
     async def type(self, text: str) -> None:
-        """Types where the focus is."""
+        """Type at the focus."""
         self.typed.add(text)
         await self._ask(self.page.keyboard.type(text))
         await self._acted()
 
     async def key(self, key: str, node: int = 0) -> None:
-        """Presses a key where the focus is, or in the field `node`. Raises ValueError for no key."""
+        """Press a key at the focus, or in the field `node`. Raises ValueError for an unknown key."""
         if node:
-            await self._ask(self._tell("DOM.focus", backendNodeId=node))
+            await self._ask(self._send("DOM.focus", backendNodeId=node))
         try:
             await self._ask(self.page.keyboard.press(key))
         except PlaywrightError as error:
             if "Unknown key" in str(error):
-                raise ValueError(f"there is no key `{key}`") from error
+                raise ValueError(f"unknown key `{key}`") from error
             raise
         await self._acted()
 
     async def options(self, node: int) -> list[str]:
-        """The labels of a native list's options."""
+        """Return the labels of the options of a native list."""
         return [str(one) for one in await self._ask(self._call(node, _OPTIONS))]
 
     async def choose(self, node: int, label: str) -> None:
-        """Takes the option with this label in a native list, which no mouse reaches: the system draws it."""
+        """Select the option with this label in a native list. The system draws the list, so no click can reach it."""
         await self._ask(self._call(node, _CHOOSE, label))
         await self._acted()
 
     async def _call(self, node: int, function: str, *arguments: str) -> Any:
-        found = await self._tell("DOM.resolveNode", backendNodeId=node)
-        answer = await self._tell(
+        found = await self._send("DOM.resolveNode", backendNodeId=node)
+        answer = await self._send(
             "Runtime.callFunctionOn",
             functionDeclaration=function,
             objectId=found["object"]["objectId"],
@@ -323,7 +328,7 @@ class BrowserPerson:
         return answer["result"].get("value")
 
     async def drag(self, source: BoardCell, to: BoardCell) -> None:
-        """Drags one onto the other, in steps as a hand does."""
+        """Drag one element onto the other, in small steps like a hand."""
         begin, end = await self._ask(self._point(source)), await self._ask(self._point(to))
         mouse = self.page.mouse
         await self._ask(mouse.move(*begin))
@@ -334,10 +339,10 @@ class BrowserPerson:
         await self._acted()
 
     async def picture(self, node: int = 0) -> bytes:
-        """The pixels of an element, or of what is seen of the page, as PNG."""
+        """Return a PNG screenshot of an element, or of the visible part of the page."""
         if not node:
             return await self._ask(self.page.screenshot())
         await self._ask(self._point(BoardCell(node)))
-        box = (await self._ask(self._tell("DOM.getBoxModel", backendNodeId=node)))["model"]["border"]
+        box = (await self._ask(self._send("DOM.getBoxModel", backendNodeId=node)))["model"]["border"]
         clip = {"x": box[0], "y": box[1], "width": max(1, box[4] - box[0]), "height": max(1, box[5] - box[1])}
         return await self._ask(self.page.screenshot(clip=clip))  # type: ignore[arg-type]

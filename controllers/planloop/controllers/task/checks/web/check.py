@@ -1,6 +1,4 @@
-"""The check `web`, run in a browser process: passes when a person can do the steps of `can` and never reaches
-`never`.
-"""
+"""Run the check `web` in a browser process: a person can do the steps of `can`, or cannot reach the end of `never`."""
 
 from __future__ import annotations
 
@@ -26,10 +24,10 @@ from planloop.schemas import limits
 from planloop.schemas.canonical_json import JsonObject, decode_foreign, encode
 from planloop.schemas.objects.task import CheckSpec
 
-# A process in which a browser is driven, for the checks that look at pages: how it is started and cleared up after.
+# A process that drives a browser, for the checks that open pages.
 #
-# It is given what it is asked on stdin and prints its answer as the last line that begins with `mark`. It is stopped in
-# every ending, as commands are; what the browser kept of its visit is removed.
+# It reads a question from stdin and prints its answer as the last line that begins with `mark`. It is always stopped,
+# like commands, and the browser's profile is removed.
 
 CLEAR_S: Final = 0.1
 _NEEDED: Final = ("PATH", "HOME", "LANG", "XDG_RUNTIME_DIR", "FONTCONFIG_PATH")
@@ -38,8 +36,8 @@ _NEEDED: Final = ("PATH", "HOME", "LANG", "XDG_RUNTIME_DIR", "FONTCONFIG_PATH")
 async def run_browser_process(
     child: str, question: JsonObject, environment: CheckEnvironment, timeout_s: float
 ) -> ProcessExit:
-    """How the module `child` ended that was asked `question`, at the latest after `timeout_s`."""
-    # What a browser keeps of a visit: it has no time to clear up after itself when it is killed.
+    """Run the module `child` with `question` on stdin, for at most `timeout_s`; return its exit."""
+    # For the browser's profile: a killed browser does not remove it.
     scratch = tempfile.mkdtemp(prefix="planloop-browser-")
     try:
         return await _run(child, question, environment, scratch, timeout_s)
@@ -49,7 +47,7 @@ async def run_browser_process(
 
 
 def browser_answer(exit_: ProcessExit, mark: bytes) -> JsonObject | str:
-    """What the child answered; words when it ended without an answer."""
+    """Return the child's answer, or a message if it ended without one."""
     lines = [line for line in exit_.output.splitlines() if line.startswith(mark)]
     try:
         answer = decode_foreign(lines[-1].removeprefix(mark)) if lines and exit_.code == 0 else None
@@ -63,7 +61,7 @@ async def _run(
 ) -> ProcessExit:
     command = ProcessCommand(
         cwd=environment.cwd,
-        # Not of the task's folder, where its agent may have put a `json.py`; nor with what its environment may say.
+        # -P, -E: an agent may have put a `json.py` into the task's folder, or set PYTHON variables.
         argv=(sys.executable, "-P", "-E", "-m", child),
         stdin=encode(question),
         env={name: environment.env[name] for name in _NEEDED if name in environment.env} | {"TMPDIR": scratch},
@@ -78,7 +76,7 @@ async def _run(
 
 
 async def _clear(scratch: str) -> None:
-    """Removes what a browser kept. One whose driver was killed writes on for a moment until it has noticed."""
+    """Remove the browser's profile. A browser whose driver was killed may still write to it for a moment."""
     for _ in range(limits.WEB_CLEAR_TRIES_MAX):
         await anyio.to_thread.run_sync(partial(shutil.rmtree, scratch, ignore_errors=True))
         if not await anyio.Path(scratch).exists():
@@ -86,19 +84,14 @@ async def _clear(scratch: str) -> None:
         await anyio.sleep(CLEAR_S)
 
 
-# `web`: holds when a person in a browser can do the steps of `can`, or cannot come to the end of `never`.
-#
-# The browser is driven by a process of its own (`child.py`), which is given the check and prints what it found: no page
-# comes near the owner.
-
 NONCES: Final = "nonces"
 ALONE: Final = "alone"
-"""Set by who grades a program: its pages reach nobody else, who might answer for it or be harmed."""
+"""Set by the grader of a program: its pages can reach no other host, which might answer for it or be harmed."""
 BROWSER_PROGRAM: Final = "planloop.controllers.task.checks.web.child"
 
 
 async def check_web(spec: CheckSpec, environment: CheckEnvironment) -> CheckFinding:
-    """Asks a browser. Whatever is not about the page is an `error`."""
+    """Check `web`, decided by a browser process. Problems that the page did not cause are an `error`."""
     arguments = {name: value for name, value in spec.arguments.items() if name not in (NONCES, ALONE)}
     nonces = fill_nonces(spec.arguments, environment.ids)
     question: JsonObject = {"arguments": arguments, "nonces": dict(nonces.words), "timeout_s": spec.timeout_s}
@@ -106,10 +99,10 @@ async def check_web(spec: CheckSpec, environment: CheckEnvironment) -> CheckFind
         question["host"] = urlsplit(str(arguments["url"])).hostname or ""
     timeout_s = spec.timeout_s + limits.WEB_START_S_MAX
     exit_ = await run_browser_process(BROWSER_PROGRAM, question, environment, timeout_s)
-    trouble = command.explain_no_exit(exit_, timeout_s)
-    if trouble is not None:
-        # Pages have a time of their own, within this one: only the browser was too slow.
-        return replace(trouble, is_own=exit_.ending is ExitCause.TOO_MUCH_OUTPUT)
+    failure = command.explain_no_exit(exit_, timeout_s)
+    if failure is not None:
+        # The page has a shorter time limit of its own, so here only the browser was too slow.
+        return replace(failure, is_own=exit_.ending is ExitCause.TOO_MUCH_OUTPUT)
     answer = browser_answer(exit_, MARK)
     return CheckFinding("error", answer, exit_.output, probes=0) if isinstance(answer, str) else web_finding(answer)
 

@@ -1,7 +1,7 @@
-"""The browser process: one check on stdin as JSON, its answer as a line on stdout.
+"""Decide one `web` check in a browser process: the check on stdin as JSON, the answer as a line on stdout.
 
-It is a process of its own because a page does what it likes to who looks at it, and because whoever ends it need not
-ask the browser first: its group is killed, and Chromium ends when nobody holds the other end of its pipe.
+A process of its own protects the owner from the page. It can also be ended without the browser's help: its process
+group is killed, and Chromium exits when the other end of its pipe is closed.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from planloop.controllers.task.checks.nonces import CheckNonces
+from planloop.controllers.task.checks.run import late_message
 from planloop.schemas.canonical_json import JsonObject, decode, encode
 from planloop.schemas.checks.web_check import WebCheck
 from planloop.schemas.checks.web_parser import parse_web_check
@@ -23,12 +24,12 @@ if TYPE_CHECKING:
     from playwright.async_api import Browser
 
 Opener: TypeAlias = "Callable[[str, str], AbstractAsyncContextManager[Browser]]"
-"""Gives the browser at a program's path that reaches one host alone, or any if that is empty. Raises BrowserGone."""
+"""Opens the browser at a path; it can reach only the given host, or any if that is empty. Raises BrowserGone."""
 
 MARK: Final = b"answer: "
-"""What the line of the answer begins with: others may be from libraries."""
+"""Prefix of the answer's line; libraries may print other lines."""
 ACCESSIBLE: Final = "accessible"
-"""The figure of a page: the share of its targets that a screen reader tells."""
+"""Figure of a page: the share of its targets that a screen reader announces."""
 PROGRAMS: Final = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 NO_BROWSER: Final = "there is no Chromium on this machine: `apt-get install chromium`"
 NO_PACKAGE: Final = "the Python package that drives the browser is missing: `pip install 'planloop[browser]'`"
@@ -37,21 +38,21 @@ NO_PACKAGE: Final = "the Python package that drives the browser is missing: `pip
 async def answer_check(
     arguments: JsonObject, nonces: CheckNonces, timeout_s: float, host: str = "", opener: Opener | None = None
 ) -> JsonObject:
-    """What the check finds in this time, for which the browser's start does not count.
+    """Return the finding of a check within `timeout_s`, not counting the start of the browser.
 
-    `host` is all that the browser reaches, empty for the whole world. Each way has `nonces` of its own: a program may
-    show what was said to it before. Whatever is not about the page is an `error`. `opener` starts the browser, by
-    default a new one that is closed after the check; each way has contexts of its own in any browser.
+    The browser can reach only `host`, or any host if it is empty. Each way has its own nonces, because a program may
+    show earlier input. Problems that the page did not cause are an `error`. `opener` starts the browser, by default a
+    new one that is closed after the check; each way has its own browser contexts.
     """
 
     def check_of(time: int) -> WebCheck:
         check, _ = parse_web_check(nonces.put(arguments, time))
-        assert check is not None, "another nonce is as good a text as the first"
+        assert check is not None, "the check is valid with its first nonces, so it is with others"
         return check
 
-    check, faults = parse_web_check(nonces.put(arguments, 0))
+    check, problems = parse_web_check(nonces.put(arguments, 0))
     if check is None:
-        return _error("; ".join(f"{'/'.join(one.at)}: {one.summary}" for one in faults))
+        return _error("; ".join(f"{'/'.join(one.at)}: {one.summary}" for one in problems))
     program = next((found for name in PROGRAMS if (found := shutil.which(name))), None)
     if program is None:
         return _error(NO_BROWSER)
@@ -67,7 +68,7 @@ async def answer_check(
             async with asyncio.timeout(timeout_s):
                 verdict = await run_while_browser_lives(browser, decide_check(check_of, browser))
     except TimeoutError:
-        return _answer("fail", f"not done after {timeout_s:g} s: the page is too slow", 1)
+        return _answer("fail", f"{late_message(timeout_s)}: the page is too slow", 1)
     except BrowserGone as gone:
         return _error(str(gone))
     shown = verdict.shown
@@ -90,7 +91,7 @@ def _answer(result: str, message: str, probes: int) -> JsonObject:
 
 
 def main() -> None:
-    """Reads the check and prints the answer."""
+    """Read the check from stdin and print the answer."""
     asked = decode(sys.stdin.buffer.read())
     found = asyncio.run(
         answer_check(asked["arguments"], CheckNonces(asked["nonces"]), asked["timeout_s"], asked.get("host", ""))

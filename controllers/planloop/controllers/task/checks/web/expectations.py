@@ -1,4 +1,4 @@
-"""Whether an expectation holds, from what is seen now and what was seen before the last action. Pure."""
+"""Decide whether an expectation is met, from snapshots of the page now and before the last action. Pure."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ _SHOWN_CHARS: Final = 60
 
 @frozen
 class PersonScene:
-    """What one person sees, and saw before the last action.
+    """What one person sees now and saw before the last action.
 
-    `boards` are those found, by name. `pictures` says of each target, and of the
-    page under the empty name, whether its pixels are others than before.
+    `boards` are the boards that were found, by name. `pictures` says for each target, and for the page under the empty
+    name, whether its pixels have changed.
     """
 
     now: PageSnapshot
@@ -54,8 +54,8 @@ class PersonScene:
     pictures: Mapping[str, bool] = {}
 
 
-def expectation_fault(does: WebExpectation, scene: PersonScene) -> str:
-    """Why the expectation does not hold; empty when it does."""
+def unmet_expectation(does: WebExpectation, scene: PersonScene) -> str:
+    """Return why the expectation is not met; empty if it is."""
     now = scene.now
     match does:
         case ExpectVisible():
@@ -65,16 +65,16 @@ def expectation_fault(does: WebExpectation, scene: PersonScene) -> str:
         case ExpectCount(what, least, most):
             found = _count(what, now, scene)
             is_right = least <= found and (most is None or found <= most)
-            return "" if is_right else f"there are {found} of `{_name(what)}`"
+            return "" if is_right else f"found {found} of `{_name(what)}`"
         case ExpectChange(on):
             is_other = _signature(on, scene.now, scene) != _signature(on, scene.before, scene)
-            return "" if is_other else f"`{on.written}` stays as it was" if on else "the page stays as it was"
+            return "" if is_other else f"`{on.written}` did not change" if on else "the page did not change"
         case ExpectTitle(wanted):
             return "" if contains_words(wanted, fold_text(now.title)) else f"the title is `{now.title}`"
         case ExpectPageAddress(wanted):
             return "" if contains_words(wanted, fold_text(now.url)) else f"the address is {now.url}"
         case ExpectPicture(on):
-            return "" if scene.pictures.get(on.written if on else "") else "the picture stays as it was"
+            return "" if scene.pictures.get(on.written if on else "") else "the picture did not change"
         case ExpectAnyOf(alternatives):
             why = [_first(alternative, scene) for alternative in alternatives]
             return "" if "" in why else "; ".join(why)
@@ -83,11 +83,11 @@ def expectation_fault(does: WebExpectation, scene: PersonScene) -> str:
 
 
 def _unlike(does: ExpectValue | ExpectEnabled | ExpectFocusable, scene: PersonScene) -> str:
-    """Why no element that the target may be is as it should."""
+    """Return why no element of the target is as expected."""
     found = elements_of_target(does.target, scene.now, scene)
     name = does.target.written
     if not found:
-        return f"there is no `{name}`"
+        return f"`{name}` was not found"
     match does:
         case ExpectValue(_, wanted):
             shown = [scene.now.shown(one) for one in found]
@@ -97,15 +97,15 @@ def _unlike(does: ExpectValue | ExpectEnabled | ExpectFocusable, scene: PersonSc
             is_so = any(one.is_disabled != is_wanted for one in found)
             return "" if is_so else f"`{name}` is {'disabled' if is_wanted else 'enabled'}"
         case ExpectFocusable():
-            return "" if any(one.is_focusable for one in found) else f"the keyboard does not reach `{name}`"
+            return "" if any(one.is_focusable for one in found) else f"the keyboard cannot reach `{name}`"
 
 
 def _first(steps: tuple[WebStep, ...], scene: PersonScene) -> str:
-    return next((why for step in steps if (why := expectation_fault(step.does, scene))), "")  # type: ignore[arg-type]
+    return next((why for step in steps if (why := unmet_expectation(step.does, scene))), "")  # type: ignore[arg-type]
 
 
 def needs_rest(does: WebExpectation) -> bool:
-    """Whether it says that something is not there: so seems everything on a page that is still being loaded."""
+    """Whether the expectation is that something is absent, as everything is on a page that is still loading."""
     match does:
         case ExpectVisible(how="gone") | ExpectEnabled(is_wanted=False):
             return True
@@ -118,7 +118,7 @@ def needs_rest(does: WebExpectation) -> bool:
 
 
 def step_pictures(does: object) -> list[WebTarget | None]:
-    """The pictures that a step is about; None for the page."""
+    """Return the targets whose pictures a step compares; None stands for the page."""
     match does:
         case ExpectPicture(on):
             return [on]
@@ -135,12 +135,12 @@ def _seen(does: ExpectVisible, scene: PersonScene) -> str:
     now = _count(does.what, scene.now, scene)
     match does.how:
         case "see":
-            return "" if now else f"`{name}` is not seen"
+            return "" if now else f"`{name}` is not visible"
         case "gone":
-            return "" if not now else f"`{name}` is still seen"
+            return "" if not now else f"`{name}` is still visible"
         case "appears":
             before = _count(does.what, scene.before, scene)
-            return "" if now > before else f"`{name}` was seen before" if now else f"`{name}` is not seen"
+            return "" if now > before else f"`{name}` was visible before" if now else f"`{name}` is not visible"
 
 
 def _name(what: Seen) -> str:
@@ -148,7 +148,7 @@ def _name(what: Seen) -> str:
 
 
 def _count(what: Seen, sight: PageSnapshot, scene: PersonScene) -> int:
-    """How often it is seen: as text anywhere, also in dialogs, or as elements."""
+    """Return how often `what` is visible: as text anywhere, including dialogs, or as elements."""
     if isinstance(what, TextPattern):
         return count_words(what, sight.words)
     if what.cell is not None:
@@ -160,7 +160,7 @@ def _count(what: Seen, sight: PageSnapshot, scene: PersonScene) -> int:
 
 
 def elements_of_target(target: WebTarget, sight: PageSnapshot, scene: PersonScene) -> list[PageElement]:
-    """The elements that a target may be."""
+    """Return the elements that a target may mean."""
     if target.cell is not None:
         grid = scene.boards.get(target.cell.board)
         one = sight.find(grid.square(target.cell).node) if grid else None

@@ -1,4 +1,4 @@
-"""What a page shows at one moment, as a person and as a screen reader see it, built from the browser's answers."""
+"""Snapshot of a page: the visible elements and text, for a person and for a screen reader. Pure."""
 
 from __future__ import annotations
 
@@ -14,17 +14,13 @@ from planloop.schemas.canonical_json import JsonObject
 from planloop.schemas.checks.web_check import TextPattern
 from planloop.schemas.frozen import frozen, remade
 
-# What is on a page at one moment, as a person sees it and as a screen reader does: values, without a browser.
-#
-# What is hidden is no part of it.
-
 _SPACES: Final = re.compile(r"[^\S\n]+")
 _LINES: Final = re.compile(r"\s*\n\s*")
 
 
 @frozen
 class PageBox:
-    """A rectangle in CSS pixels of the `document` that it is in: a page has one, and one more for each frame."""
+    """Rectangle in CSS pixels of its `document`: a page is one document, and each frame is another one."""
 
     x: float
     y: float
@@ -41,9 +37,9 @@ class PageBox:
 class PageElement:
     """One visible element.
 
-    `node` is its id in the browser, `parent` its parent's place in the sight (-1: none), `span` the pieces of text that
-    are in it. `role` and `name` are those of the accessibility tree, `named_by` what gave the name. `value` is what a
-    field holds, None for what is no field.
+    `node` is its id in the browser, `parent` the index of its parent in the snapshot (-1: none), `span` the range of
+    text pieces in it. `role` and `name` are from the accessibility tree, `named_by` is the source of the name. `value`
+    is the content of a field, None for other elements.
     """
 
     node: int
@@ -65,10 +61,10 @@ class PageElement:
 
 @dataclass(frozen=True)
 class PageSnapshot:
-    """A page at one moment, its elements in the order of the document.
+    """A page at one moment: its visible elements in document order. Hidden elements are left out.
 
-    `pieces` are what is to be read, with line ends and spaces between; `spoken` is what dialogs said since the last
-    action. `tree` is the accessibility tree for people.
+    `pieces` are the visible texts with line ends and spaces between them; `spoken` are the texts of dialogs since the
+    last action. `tree` is the accessibility tree as text for people.
     """
 
     url: str = ""
@@ -80,21 +76,21 @@ class PageSnapshot:
 
     @cached_property
     def words(self) -> str:
-        """Everything that is to be read, in lines."""
+        """All visible text, in lines."""
         return fold_text("".join((*self.pieces, *(f"\n{one}" for one in self.spoken))))
 
     def text_of(self, one: PageElement) -> str:
-        """What is to be read in an element."""
+        """Return the visible text of an element."""
         return fold_text("".join(self.pieces[slice(*one.span)]))
 
     def shown(self, one: PageElement) -> str:
-        """What the element holds, or else says, or else is called."""
+        """Return the value of the element, else its text, else its name."""
         if one.value is not None:
             return one.value
         return self.text_of(one) or one.name
 
     def below(self, index: int) -> Iterator[int]:
-        """The places of what is within the element at `index`, not itself."""
+        """Yield the indexes of the descendants of the element at `index`."""
         depth = self.elements[index].depth
         for at in range(index + 1, len(self.elements)):
             if self.elements[at].depth <= depth:
@@ -102,7 +98,7 @@ class PageSnapshot:
             yield at
 
     def find(self, node: int) -> PageElement | None:
-        """The element with this id, None when it is not seen any more."""
+        """Return the element with this id; None if it is not visible."""
         return self._by_node.get(node)
 
     @cached_property
@@ -111,12 +107,12 @@ class PageSnapshot:
 
 
 def fold_text(text: str) -> str:
-    """The text without what does not count: accents, compatibility forms, how wide spaces are. Lines stay."""
+    """Return the text without accents and compatibility forms, with single spaces. Line ends stay."""
     return _LINES.sub("\n", _SPACES.sub(" ", strip_accents(text))).strip()
 
 
 def strip_accents(text: str) -> str:
-    """The text without accents and compatibility forms."""
+    """Return the text without accents and compatibility forms."""
     if text.isascii():
         return text
     plain = unicodedata.normalize("NFKD", text)
@@ -124,7 +120,7 @@ def strip_accents(text: str) -> str:
 
 
 def count_words(words: TextPattern, text: str) -> int:
-    """How often `words` are in a text that was folded."""
+    """Return how often `words` occur in a folded text."""
     if words.is_pattern:
         found = re.finditer(strip_accents(words.text), text, re.IGNORECASE | re.MULTILINE)
         return sum(1 for one in found if one.end() > one.start())
@@ -132,14 +128,14 @@ def count_words(words: TextPattern, text: str) -> int:
 
 
 def contains_words(words: TextPattern, text: str) -> bool:
-    """Whether `words` are in a text that was folded."""
+    """Whether `words` occur in a folded text."""
     if words.is_pattern:
         return re.search(strip_accents(words.text), text, re.IGNORECASE | re.MULTILINE) is not None
     return _line(fold_text(words.text)) in _line(text)
 
 
 def equals_words(words: TextPattern, text: str) -> bool:
-    """Whether a text, folded, is these words; a pattern may be anywhere in it."""
+    """Whether a folded text equals `words`; a pattern may match anywhere in it."""
     return contains_words(words, text) if words.is_pattern else _line(fold_text(words.text)) == _line(text)
 
 
@@ -147,12 +143,11 @@ def _line(text: str) -> str:
     return " ".join(text.casefold().split())
 
 
-# Makes a sight of what the browser answers: its snapshot of the document, and its accessibility tree.
+# Builds a snapshot from two answers of the DevTools protocol: `DOMSnapshot.captureSnapshot` and
+# `Accessibility.getFullAXTree`. The page itself is not asked: its scripts could answer anything.
 #
-# Nothing here asks the page itself, whose scripts may answer what they like. Hidden is what has no box, is invisible or
-# transparent, is cut off by an ancestor of no size, or lies before the page's beginning.
-#
-# The two answers are `DOMSnapshot.captureSnapshot` and `Accessibility.getFullAXTree` of the DevTools protocol.
+# An element is hidden if it has no box, is invisible or transparent, is clipped by an ancestor without size, or lies
+# left of or above the page.
 
 STYLES: Final = ("visibility", "opacity", "cursor", "display", "overflow-x", "overflow-y")
 _ELEMENT, _TEXT = 1, 3
@@ -168,7 +163,7 @@ _TRANSPARENT: Final = 0.05
 
 @frozen
 class AccessibleNode:
-    """What the accessibility tree says of one node."""
+    """One node of the accessibility tree."""
 
     role: str = ""
     name: str = ""
@@ -179,7 +174,7 @@ class AccessibleNode:
 
 @frozen
 class _Laid:
-    """How a node is laid out: its box, its text, and whether it is seen with what is above it."""
+    """Layout of a node: its box, its text, and whether it and its ancestors are visible."""
 
     box: PageBox
     text: str
@@ -191,7 +186,7 @@ class _Laid:
 def page_snapshot(
     snapshot: JsonObject, trees: Iterable[JsonObject], typed: frozenset[str], spoken: tuple[str, ...] = ()
 ) -> PageSnapshot:
-    """The sight in these answers. `typed` is what the check wrote, which is not read back as if the page said it."""
+    """Build a snapshot from browser answers. `typed` are texts that the check typed: the page did not show them."""
     said = {node: one for tree in trees for node, one in _spoken(tree)}
     strings = snapshot["strings"]
     writing = _Writing(typed)
@@ -238,21 +233,21 @@ def _string(strings: list[str], index: int) -> str:
 
 @dataclass
 class _Writing:
-    """What is gathered of all documents of a page."""
+    """Elements and texts collected from all documents of a page."""
 
     typed: frozenset[str]
     elements: list[PageElement] = field(default_factory=list)
     pieces: list[str] = field(default_factory=list)
-    last: PageBox | None = None  # Of the text read last, to tell whether what follows is beside it or below.
-    between: str = ""  # "", " " or "\n": what stands between it and what follows.
+    last: PageBox | None = None  # The box of the last text, to decide whether the next one is on the same line.
+    between: str = ""  # "", " " or "\n": the separator before the next text.
 
     def part(self, how: str) -> None:
-        """Notes that something ended or begins here."""
+        """Note a separator before the next text."""
         if how == "\n" or (how == " " and not self.between):
             self.between = how
 
     def say(self, text: str, box: PageBox) -> None:
-        """Adds a text that is read at `box`."""
+        """Add a text at `box`."""
         if not text.strip():
             self.part(" " if text else "")
             return
@@ -264,7 +259,7 @@ class _Writing:
 
 
 def _is_beside(one: PageBox, other: PageBox) -> bool:
-    """Whether two texts stand in one line."""
+    """Whether two texts are on one line."""
     shared = min(one.y + one.height, other.y + other.height) - max(one.y, other.y)
     return one.document == other.document and shared > min(one.height, other.height) / 2 and other.x >= one.x
 
@@ -292,7 +287,7 @@ class _Document:
         return {node: _string(self.strings, text) for node, text in zip(rare["index"], rare["value"], strict=True)}
 
     def _layout(self, layout: JsonObject, number: int) -> dict[int, _Laid]:
-        """Of each node that is laid out; parents come before what is in them."""
+        """Return the layout by node; parents come before their children."""
         found: dict[int, _Laid] = {}
         hides: dict[int, bool] = {}
         for row, node in enumerate(layout["nodeIndex"]):
@@ -318,9 +313,9 @@ class _Document:
         return at
 
     def write(self) -> None:
-        """Adds what is seen to the writing, in the order of the document."""
+        """Add the visible elements and texts, in document order."""
         self.writing.part("\n")
-        # A stack, not recursion: pages are nested as deeply as their authors like. A place is an element's end.
+        # A stack, not recursion: pages may be nested to any depth. True marks the end of an element.
         stack: list[tuple[int, int, bool]] = [(node, -1, False) for node in reversed(self.children.get(-1, ()))]
         while stack:
             node, parent, is_end = stack.pop()
@@ -349,7 +344,7 @@ class _Document:
             self.writing.say(laid.text, laid.box)
 
     def _open(self, node: int, parent: int) -> int:
-        """Adds the element if it is seen; its place, or its parent's."""
+        """Add the element if it is visible; return its index, or its parent's."""
         laid, tag = self.laid.get(node), self._tag(node)
         if tag == "br":
             self.writing.part("\n")
@@ -385,7 +380,7 @@ class _Document:
             self.writing.part(" " if laid.display.startswith("inline") else "\n")
 
     def _own_words(self, one: PageElement) -> str:
-        """What is read of an element that has no text in it: a field, the label of a button, a picture's name."""
+        """Return the visible text of an element without text: a field's value, a button's label, an image's name."""
         if one.value is not None:
             if one.attributes.get("type", "").lower() == "password":
                 return "" if one.value else one.attributes.get("placeholder", "")
@@ -428,7 +423,7 @@ class _Document:
 
 
 def _tree_text(elements: list[PageElement]) -> str:
-    """The elements that a screen reader speaks of, indented."""
+    """Return the elements that a screen reader announces, indented."""
     lines: list[str] = []
     for one in elements:
         if one.role in ("", "none", "generic", "LabelText", "InlineTextBox"):

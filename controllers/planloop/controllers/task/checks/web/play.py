@@ -1,4 +1,4 @@
-"""Play one way through the steps of a check, in fresh browser contexts; also the order in which ways are tried."""
+"""Do the steps of a `web` check in one way, in fresh browser contexts, and order the ways to try."""
 
 from __future__ import annotations
 
@@ -42,54 +42,48 @@ from planloop.schemas.checks.web_check import (
 )
 from planloop.schemas.frozen import remade
 
-# In which order the ways through a flow are tried: the likeliest candidates of all targets first.
-#
-# A way is the choice made at each point where several candidates were found. What points there are is known only by
-# going: a way is tried with its choices, and the first candidate from there on. Pure.
+# A way is the choice at each point where several candidates were found, the most likely choices first. The points
+# become known only during a try: after the choices of the way, a try takes the first candidate at every further point.
 
 ChoicePath = tuple[int, ...]
 
 
 @dataclass
 class WayQueue:
-    """The ways that are left. `most` bounds those that are handed out."""
+    """Ways that were not tried yet. `most` is the number of ways that may still be tried."""
 
     most: int
     _left: list[tuple[int, ChoicePath]] = field(default_factory=lambda: [(0, ())])
 
     def next(self) -> ChoicePath | None:
-        """The next to try, None when there is none."""
+        """Return the next way to try; None if there is none."""
         if not self._left or self.most <= 0:
             return None
         self.most -= 1
         return heapq.heappop(self._left)[1]
 
     def tried(self, way: ChoicePath, choices: Sequence[int]) -> None:
-        """Takes in that `way` came to so many candidates at each point."""
+        """Add the ways that follow from `way`, which found `choices` candidates at each point."""
         for at in range(len(way), len(choices)):
             for choice in range(1, choices[at]):
                 other = (*way, *([0] * (at - len(way))), choice)
                 heapq.heappush(self._left, (sum(other), other))
 
 
-# One way through the steps of a check, with fresh browser contexts: what is done, and what is waited for.
-#
-# Which of several candidates is taken is told by the way; how many there were is told back in `choices`.
-
-_SETTLING_LOOKS: Final = 6  # At a page that never stands still.
-_TRIES: Final = 3  # To reach an element that is replaced under our hands.
+_SETTLING_LOOKS: Final = 6  # For a page that never stops changing.
+_TRIES: Final = 3  # For an element that the page replaces while it is used.
 _MAYBE_S: Final = 0.5
 _STILL_S: Final = 1.5
 _CHOSEN_ROLES: Final = frozenset({"radio", "option", "menuitemradio", "menuitem", "button", "checkbox", "tab"})
 
 
 class PlayStuck(Exception):
-    """The way ends here: a target is not there, or something does not hold."""
+    """The way ends here: a target was not found, or an expectation is not met."""
 
 
 @dataclass
 class PersonMemory:
-    """What is remembered of one person: what was seen before the last action, the boards, the field filled last."""
+    """Memory of one person: the page before the last action, the boards, and the field filled last."""
 
     person: BrowserPerson
     before: PageSnapshot = field(default_factory=PageSnapshot)
@@ -100,7 +94,10 @@ class PersonMemory:
 
 @dataclass
 class WayPlay:
-    """One way under way, and what came of it: choices met, things looked at, targets found, steps done."""
+    """A way in progress and its results: candidates at each point (`choices`), probes, targets found, steps done.
+
+    `way` decides which candidate to take at each point.
+    """
 
     check: WebCheck
     way: ChoicePath
@@ -110,24 +107,24 @@ class WayPlay:
     done: int = 0
     found: dict[str, TargetCandidate] = field(default_factory=dict)
     log: list[str] = field(default_factory=list)
-    is_hopeless: bool = False  # What is waited for should not come: a page that stands still is not waited for.
+    is_hopeless: bool = False  # The expected state should not come: do not wait for a page that no longer changes.
 
     async def begin(self) -> None:
-        """Opens the page for those who do not begin with that themselves. Raises PageFailed."""
+        """Open the page for each person whose first step does not open one. Raises PageFailed."""
         for name, view in self.views.items():
             first = next((step.does for step in self.check.steps if step.who in ("", name)), None)
             if not isinstance(first, OpenPage):
                 await view.person.open(self.check.url)
 
     async def go(self, steps: Sequence[WebStep]) -> None:
-        """Does the steps. Raises PlayStuck or PageFailed where it cannot go on."""
+        """Do the steps. Raises PlayStuck or PageFailed at the first that cannot be done."""
         for step in steps:
             for view in [self.views[step.who]] if step.who else list(self.views.values()):
                 await self.step(step, view)
             self.done += 1
 
     async def step(self, step: WebStep, view: PersonMemory) -> None:
-        """Does one step, or waits until what it expects is so."""
+        """Do one action, or wait until an expectation is met."""
         self.probes += 1
         who = f"{view.person.name}: " if view.person.name else ""
         within_s = self.check.within_s if step.within_s is None else step.within_s
@@ -162,7 +159,7 @@ class WayPlay:
                 await self._move(does, view.person)
 
     async def _move(self, does: OpenPage | ReloadPage | GoBack | TypeText | PressKey, person: BrowserPerson) -> None:
-        """Does what needs no target."""
+        """Do an action without a target."""
         match does:
             case OpenPage(path):
                 await person.open(urljoin(self.check.url, path))
@@ -187,7 +184,7 @@ class WayPlay:
             try:
                 await self._act_on(does, one, view)
             except PlaywrightError:
-                await asyncio.sleep(LOOK_EVERY_S)  # It was replaced since it was seen.
+                await asyncio.sleep(LOOK_EVERY_S)  # The element was replaced since the snapshot.
             else:
                 return
         raise PlayStuck("it cannot be reached")
@@ -219,7 +216,7 @@ class WayPlay:
             raise PlayStuck("it cannot be reached") from None
 
     async def _choose(self, one: TargetCandidate, option: TextPattern, view: PersonMemory) -> None:
-        """An option of a native list, or whatever has these words in or after what was found."""
+        """Select an option of a native list, or click an element with this text."""
         sight = await view.person.look()
         element = sight.find(one.node)
         if element is not None and element.tag == "select":
@@ -227,7 +224,7 @@ class WayPlay:
                 label for label in await view.person.options(one.node) if contains_words(option, fold_text(label))
             ]
             if not labels:
-                raise PlayStuck(f"it has no option `{option}`")
+                raise PlayStuck(f"the list has no option `{option}`")
             await view.person.choose(one.node, labels[0])
             return
         if element is not None and element.role == "combobox":
@@ -239,11 +236,11 @@ class WayPlay:
             if other.role in _CHOSEN_ROLES and contains_words(option, fold_text(other.name) or sight.text_of(other))
         ]
         if not named:
-            raise PlayStuck(f"there is no option `{option}`")
+            raise PlayStuck(f"the option `{option}` was not found")
         await view.person.press(BoardCell(named[0].node))
 
     def _choice(self, count: int) -> int:
-        """Which of `count` to take, which is noted."""
+        """Return which of `count` candidates to take, and note the count."""
         self.choices.append(count)
         at = len(self.choices) - 1
         return min(self.way[at], count - 1) if at < len(self.way) else 0
@@ -253,10 +250,12 @@ class WayPlay:
             self.found[target.written] = one
 
     async def _options(self, target: WebTarget, view: PersonMemory, within_s: float) -> list[TargetCandidate]:
-        """What the target may be, as soon as there is something and it stays. Raises PlayStuck when nothing is in
-        time.
+        """Return the candidates of the target as soon as there are some and they stay the same.
+
+        Raises:
+            PlayStuck: no candidate within `within_s` seconds.
         """
-        why, seen, looks = f"there is no `{target.written}`", None, 0
+        why, seen, looks = f"`{target.written}` was not found", None, 0
         until = _now() + within_s
         while True:
             sight = await self._look(view)
@@ -273,7 +272,7 @@ class WayPlay:
             await asyncio.sleep(LOOK_EVERY_S)
 
     def _usable(self, target: WebTarget, sight: PageSnapshot, view: PersonMemory) -> tuple[list[TargetCandidate], bool]:
-        """The candidates that are not disabled, and whether others are."""
+        """Return the candidates that are enabled, and whether there are disabled ones."""
         if target.cell is not None:
             square = _square(target.cell, view)
             one = sight.find(square.node)
@@ -289,14 +288,14 @@ class WayPlay:
         until = _now() + _MAYBE_S
         while not self._is_there(target, await self._look(view), view):
             if _now() >= until and view.person.is_at_rest:
-                self.log.append(f"there is no `{target.written}`, passed over")
+                self.log.append(f"`{target.written}` was not found, skipped")
                 return
             await asyncio.sleep(LOOK_EVERY_S)
         for step in steps:
             await self.step(step, self.views[step.who] if step.who else view)
 
     def _is_there(self, target: WebTarget, sight: PageSnapshot, view: PersonMemory) -> bool:
-        """Whether it can be used."""
+        """Whether the target exists and is enabled."""
         if target.cell is not None:
             return bool(self._usable(target, sight, view)[0])
         found = targets.certain_elements(target, sight, self._around(view), is_likely=True)
@@ -311,12 +310,12 @@ class WayPlay:
                 view.boards[does.name] = found[self._choice(len(found))]
                 return
             if _now() >= until:
-                raise PlayStuck(f"there is no board of {does.rows} rows and {does.columns} columns")
+                raise PlayStuck(f"no board of {does.rows} rows and {does.columns} columns was found")
             seen = found
             await asyncio.sleep(LOOK_EVERY_S)
 
     async def _look(self, view: PersonMemory) -> PageSnapshot:
-        """What is seen now. A board whose cells were replaced is found again."""
+        """Return a snapshot of the page, and find boards again whose cells were replaced."""
         sight = await view.person.look()
         for name, grid in view.boards.items():
             if any(sight.find(square.node) is None for square in grid.squares):
@@ -328,7 +327,7 @@ class WayPlay:
         return TargetContext(self.check.lexicon, view.filled)
 
     async def _remember(self) -> None:
-        """Keeps what everybody sees, to tell later what the action changed."""
+        """Keep the page of each person, to compare it after the action."""
         wanted = [one for step in self.check.every_step for one in expectations.step_pictures(step.does)]
         for view in self.views.values():
             view.person.spoken.clear()
@@ -352,7 +351,7 @@ class WayPlay:
 
     async def _expect(self, does: WebExpectation, view: PersonMemory, within_s: float) -> None:
         until, is_late = _now() + within_s, expectations.needs_rest(does)
-        since: float | None = None  # Since when it has held.
+        since: float | None = None  # When the expectation was first met, without interruption since.
         still, still_since = None, _now()
         while True:
             scene = self._scene(await self._look(view), view)
@@ -360,7 +359,7 @@ class WayPlay:
                 target.written if target else "": await self._is_other(target, scene, view)
                 for target in expectations.step_pictures(does)
             }
-            why = expectations.expectation_fault(does, remade(scene, pictures=pictures))
+            why = expectations.unmet_expectation(does, remade(scene, pictures=pictures))
             now = _now()
             if scene.now != still or not view.person.is_at_rest:
                 still, still_since = scene.now, now
@@ -380,7 +379,7 @@ class WayPlay:
 
 @asynccontextmanager
 async def play_way(check: WebCheck, browser: Browser, way: ChoicePath) -> AsyncIterator[WayPlay]:
-    """A play with a fresh context for each of its people, who leave at the end."""
+    """Yield a play with a fresh browser context for each person; the contexts are closed at the end."""
     async with AsyncExitStack() as stack:
         views: dict[str, PersonMemory] = {}
         for name in check.people:
@@ -393,7 +392,7 @@ async def play_way(check: WebCheck, browser: Browser, way: ChoicePath) -> AsyncI
 
 def _square(cell: CellTarget, view: PersonMemory) -> BoardCell:
     if cell.board not in view.boards:
-        raise PlayStuck(f"no grid `{cell.board}` was found")
+        raise PlayStuck(f"no board `{cell.board}` was found")
     return view.boards[cell.board].square(cell)
 
 

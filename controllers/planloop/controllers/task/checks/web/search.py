@@ -1,6 +1,7 @@
-"""Try ways through a check until it is decided, and report what was found.
+"""Try ways through a `web` check until it is decided, and report the result.
 
-`can` holds as soon as one way works; `never` when no way ends as it must not, and at least one got as far as that.
+`can` passes as soon as one way works. `never` passes if no way reaches the forbidden state, and at least one way gets
+to the point where it would be reached.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ CRASHED: Final = "the page made the browser's tab crash"
 
 @frozen
 class TriedWay:
-    """What came of one way. `stuck` is why its steps could not be done, `ended` whether the forbidden state came.
+    """Result of one way. `stuck` is why its steps could not be done, `ended` whether it reached the forbidden state.
 
-    `amiss` is why what must be seen in its place was not. `log` are the steps in words.
+    `amiss` is why the state that must be reached instead was not. `log` are the steps in words.
     """
 
     choices: tuple[int, ...] = ()
@@ -45,7 +46,7 @@ class TriedWay:
 
 @dataclass
 class WebVerdict:
-    """The answer of a check, as it is told to whoever asked for it."""
+    """Verdict of a check; `shown` is the way whose evidence is reported."""
 
     holds: bool
     message: str
@@ -54,15 +55,19 @@ class WebVerdict:
 
 
 async def decide_check(check_of: Callable[[int], WebCheck], browser: Browser) -> WebVerdict:
-    """What `search` finds; if a tab crashes, it looks once more, because only the second crash proves a broken page.
+    """Search for a way that decides the check. After a crash of the tab, search once more: one crash may be an
+    accident.
 
-    No two ways of all looks are given the same number. Raises BrowserGone when it cannot be decided.
+    Each way of both searches has its own number.
+
+    Raises:
+        BrowserGone: the browser ended.
     """
     for look in range(limits.WEB_LOOKS_MAX):
         with suppress(TabGone):
             return await search_ways(partial(_later, check_of, look * limits.WEB_WAYS_MAX), browser)
-    if not browser.is_connected():  # A tab's end may be heard of before that of the browser it was in.
-        raise BrowserGone("the browser went away")
+    if not browser.is_connected():  # The end of a tab may be reported before the end of its browser.
+        raise BrowserGone("the browser ended")
     crashed = TriedWay(probes=limits.WEB_LOOKS_MAX, stuck=CRASHED, log=(CRASHED,))
     return WebVerdict(False, CRASHED, [crashed], crashed)
 
@@ -72,7 +77,7 @@ def _later(check_of: Callable[[int], WebCheck], before: int, way: int) -> WebChe
 
 
 async def search_ways(check_of: Callable[[int], WebCheck], browser: Browser) -> WebVerdict:
-    """Runs a check, which `check_of` gives as it is for the n-th way. Raises BrowserGone or TabGone when it cannot."""
+    """Try ways until the check is decided; `check_of` returns the check for way n. Raises BrowserGone or TabGone."""
     ways = WayQueue(limits.WEB_WAYS_MAX)
     tried: list[TriedWay] = []
     check = check_of(0)
@@ -82,19 +87,19 @@ async def search_ways(check_of: Callable[[int], WebCheck], browser: Browser) -> 
         tried.append(one)
         ways.tried(way, one.choices)
         if one.done == 0 and not one.choices and one.stuck:
-            break  # It cannot be opened: there is nothing to choose.
+            break  # The page cannot be opened, so there is no other way.
         if one.ended or (not check.is_never and not one.stuck):
             break
     return check_verdict(check, tried)
 
 
 def check_verdict(check: WebCheck, tried: list[TriedWay]) -> WebVerdict:
-    """Return the answer of a check after the ways that were tried."""
+    """Return the verdict of a check after the ways that were tried."""
     return _never(check, tried) if check.is_never else _can(tried)
 
 
 async def _try(check: WebCheck, browser: Browser, way: ChoicePath, *, is_right: bool) -> TriedWay:
-    """`is_right`: what must be seen in place of the forbidden state was seen in a way before."""
+    """Try one way. `is_right`: an earlier way reached the state that must come instead of the forbidden one."""
     async with play_way(check, browser, way) as play:
         ended, amiss = False, ""
         stuck = await _stuck(play.begin()) or await _stuck(play.go(check.steps))
@@ -117,18 +122,18 @@ async def _try(check: WebCheck, browser: Browser, way: ChoicePath, *, is_right: 
 
 
 async def _stuck(doing: Awaitable[None]) -> str:
-    """Why it could not be done; empty when it was."""
+    """Return why the steps could not be done; empty if they were."""
     try:
         await doing
     except (PlayStuck, PageFailed) as failed:
         return str(failed)
     except PlaywrightError as error:
-        return f"the page changed under the step: {str(error).splitlines()[0]}"
+        return f"the page changed during the step: {str(error).splitlines()[0]}"
     return ""
 
 
 async def _evidence(play: WayPlay) -> Mapping[str, bytes]:
-    """What everybody saw last. A page that does not answer has none."""
+    """Return the last page of each person as text and screenshot; none of a page that does not answer."""
     found: dict[str, bytes] = {}
     for name, view in play.views.items():
         part = f"-{name}" if name else ""
@@ -140,7 +145,7 @@ async def _evidence(play: WayPlay) -> Mapping[str, bytes]:
 
 
 def _accessibility(play: WayPlay) -> JsonObject:
-    """How the targets were found, and the share of those that a screen reader tells."""
+    """Return how the targets were found, and the share of those that a screen reader announces."""
     targets = {name: {"by": one.by, "spoken": one.is_spoken} for name, one in sorted(play.found.items())}
     share = round(sum(one.is_spoken for one in play.found.values()) / len(targets), 3) if targets else None
     return {"share": share, "targets": targets}
@@ -159,18 +164,18 @@ def _never(check: WebCheck, tried: list[TriedWay]) -> WebVerdict:
     forbidden = ", ".join(step.written for step in check.forbidden)
     for one in tried:
         if one.ended:
-            return WebVerdict(False, f"it came to what must never be: {forbidden}", tried, one)
+            return WebVerdict(False, f"reached the forbidden state: {forbidden}", tried, one)
     got_there = [one for one in tried if not one.stuck]
     if not got_there:
         best = max(tried, key=lambda one: one.done)
         return WebVerdict(
-            False, f"its steps cannot be done, so nothing shows that it never happens: {best.stuck}", tried, best
+            False, f"its steps cannot be done, so the forbidden state was not tested: {best.stuck}", tried, best
         )
     right = next((one for one in got_there if not one.amiss), None)
     if right is None:
         return WebVerdict(False, got_there[0].amiss, tried, got_there[0])
     return WebVerdict(
-        True, f"{pluralize(len(got_there), 'way')} tried, none came to: {forbidden}{_spoken(right)}", tried, right
+        True, f"{pluralize(len(got_there), 'way')} tried, none reached: {forbidden}{_spoken(right)}", tried, right
     )
 
 
@@ -183,4 +188,4 @@ def _spoken(one: TriedWay) -> str:
     if not targets:
         return ""
     spoken = sum(target["spoken"] for target in targets.values())
-    return f"; {spoken} of {pluralize(len(targets), 'target')} told by a screen reader"
+    return f"; {spoken} of {pluralize(len(targets), 'target')} announced by a screen reader"

@@ -1,8 +1,8 @@
 """Find the elements that a target may mean, the most likely first. Pure.
 
-By role and name, then label, placeholder, attributes, visible text, the words beside it, and last by where it is.
-Whether a target is there at all is asked of `present`, which does not guess: a place is a last resort for who must
-press something.
+By role and name, then label, placeholder, attributes, visible text, adjacent text, and last by position. Whether a
+target exists at all is decided by `certain_elements`, which does not guess: a position is a last resort for a step that
+must press something.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ FIELD_ROLES: Final = frozenset({"textbox", "searchbox", "combobox", "spinbutton"
 PRESSED_ROLES: Final = frozenset(
     {"button", "link", "menuitem", "tab", "checkbox", "radio", "switch", "option", "gridcell", "cell"}
 )
-_LIVE: Final = frozenset({"alert", "status", "log"})  # Says something, or is no more than a place for it.
+_LIVE: Final = frozenset({"alert", "status", "log"})  # Empty until there is something to announce.
 _ROLE, _LABEL, _PLACEHOLDER, _ATTRIBUTES, _TEXT, _BESIDE, _LEAF, _PLACE = range(8)
 _NAMES: Final = ("role", "label", "placeholder", "attributes", "text", "label", "text", "place")
 _CERTAIN: Final = _TEXT
@@ -28,9 +28,9 @@ _OWN_NAMES: Final = ("name", "id", "data-testid")
 
 @frozen
 class TargetCandidate:
-    """What a target may be: the element with the id `node`, or a `key` to press in the field filled last.
+    """A possible meaning of a target: the element with the id `node`, or a `key` to press in the field filled last.
 
-    `by` is how it was found. `is_spoken`: a screen reader tells what it is. `at` is the part of it that is meant.
+    `by` is how it was found. `is_spoken`: a screen reader announces it. `at` is the point in the element to use.
     """
 
     node: int
@@ -42,7 +42,7 @@ class TargetCandidate:
 
 @frozen
 class TargetContext:
-    """What is known beside the sight: all meanings, and the id of the field that was filled last, 0 for none."""
+    """Context of a search: all meanings, and the id of the field that was filled last (0: none)."""
 
     lexicon: Mapping[str, Meaning]
     filled: int = 0
@@ -51,7 +51,7 @@ class TargetContext:
 def target_candidates(
     target: WebTarget, sight: PageSnapshot, around: TargetContext, most: int = limits.WEB_CANDIDATES_MAX
 ) -> list[TargetCandidate]:
-    """What to try, in order."""
+    """Return the candidates to try, in order."""
     found: list[TargetCandidate] = []
     for way in target.meaning:
         if way.key and around.filled:
@@ -63,7 +63,7 @@ def target_candidates(
 def certain_elements(
     target: WebTarget, sight: PageSnapshot, around: TargetContext, *, is_likely: bool = False
 ) -> list[PageElement]:
-    """The elements that are what the target means, without a guess; `is_likely`: also by the words beside a field."""
+    """Return the elements that the target means, without guesses; `is_likely`: also by the text next to a field."""
     last = _BESIDE if is_likely else _CERTAIN
     found = {at for way in target.meaning for stage, at in _ranked(way, sight, around) if stage <= last}
     return [sight.elements[at] for at in sorted(found)]
@@ -79,7 +79,7 @@ def _candidate(one: PageElement, stage: int) -> TargetCandidate:
 
 
 def _ranked(way: ElementQuery, sight: PageSnapshot, around: TargetContext) -> list[tuple[int, int]]:
-    """Stages and places of all elements that the way may mean, the best first."""
+    """Return stage and index of all elements that the query may mean, the best first."""
     if way.key:
         return []
     best: dict[int, int] = {}
@@ -115,7 +115,7 @@ def _staged(way: ElementQuery, sight: PageSnapshot, around: TargetContext) -> It
 
 
 def _stage(way: ElementQuery, one: PageElement, *, is_field: bool, is_pressed: bool) -> int | None:
-    """How an element fits, by what it is itself; None when it does not."""
+    """Return the stage at which the element itself matches; None if it does not."""
     has_role = one.role in way.roles if way.roles else one.is_clickable or one.is_editable
     is_kind = has_role or (is_field and one.is_editable) or (is_pressed and one.is_clickable and bool(one.role))
     if not (way.name or way.types or way.autocomplete):
@@ -134,7 +134,7 @@ def _stage(way: ElementQuery, one: PageElement, *, is_field: bool, is_pressed: b
 
 
 def field_labels(at: int, sight: PageSnapshot) -> tuple[str, str]:
-    """What people take for a field's label: the text that stands with it alone, and the line before it."""
+    """Return what people take for the label of a field: the text in a container of its own, and the line before it."""
     one = sight.elements[at]
     fields = [other.span for other in sight.elements if other.is_editable and other.node != one.node]
     start = max((last for _, last in fields if last <= one.span[0]), default=0)
@@ -153,7 +153,7 @@ def field_labels(at: int, sight: PageSnapshot) -> tuple[str, str]:
 
 
 def _by_text(words: TextPattern, sight: PageSnapshot) -> Iterator[tuple[int, int]]:
-    """The innermost elements that show these words: those that can be clicked, and others as a last hope."""
+    """Yield the innermost elements that show these words: clickable ones, and others as a last resort."""
     for at, one in enumerate(sight.elements):
         if one.is_editable or one.tag in ("html", "body"):
             continue
@@ -180,7 +180,7 @@ def _saying(words: TextPattern, sight: PageSnapshot, roles: tuple[str, ...]) -> 
 
 
 def _placed(way: ElementQuery, place: RelativePlace, sight: PageSnapshot, around: TargetContext) -> list[int]:
-    """The one element of the way's kind at that place, if any."""
+    """Return the element of the query's kind at that position, if any."""
     is_field = not FIELD_ROLES.isdisjoint(way.roles)
     kind = [
         at
@@ -203,7 +203,7 @@ def _placed(way: ElementQuery, place: RelativePlace, sight: PageSnapshot, around
 
 
 def _certain(way: ElementQuery, sight: PageSnapshot, around: TargetContext) -> list[int]:
-    """What another name means. Its own place is left out, or two that are beside each other would go in a ring."""
+    """Return the elements that another name means, without its position: two names could refer to each other."""
     bare = ElementQuery(way.roles, way.name, way.types, way.autocomplete, way.text, None, way.key)
     last = RelativePlace("last") if way.place is not None and way.place.kind == "last" else None
     found = [at for stage, at in _ranked(bare, sight, around) if stage <= _CERTAIN]
@@ -215,7 +215,7 @@ def _place_of(sight: PageSnapshot, node: int) -> int:
 
 
 def _form_of(at: int, sight: PageSnapshot) -> int:
-    """The place of the form that the element is in, -1 for none."""
+    """Return the index of the form that contains the element; -1 if none does."""
     while at >= 0 and sight.elements[at].tag != "form":
         at = sight.elements[at].parent
     return at

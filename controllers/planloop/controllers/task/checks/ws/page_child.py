@@ -1,7 +1,7 @@
-"""A program that watches a page's own socket in a browser: URL and text on stdin as JSON, the socket on stdout.
+"""Observe the WebSocket that a page opens in a browser, in a process of its own.
 
-The page is used as a person would: the message is typed and sent. What its socket sends meanwhile is heard by the
-browser itself, so that the scripts of the page know nothing of it.
+Reads the URL and a text from stdin as JSON, and prints the socket. It uses the page like a person: it types the message
+and sends it. The browser itself records the frames, so the scripts of the page do not notice.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ if TYPE_CHECKING:
     from playwright.async_api import Browser, BrowserContext, Page, WebSocket
 
 MARK: Final = b"socket: "
-"""What the line of the answer begins with: others may be from libraries."""
+"""Prefix of the answer's line; libraries may print other lines."""
 _SEE_S: Final = 1
 _LEXICON: Final[JsonObject] = {
-    # Not as wide as the usual ones: what asks for a name is there or is not, and the only field is for messages.
+    # Narrower than the usual lexicon: a field for a name may be missing, and a single field is for messages.
     "called-field": {"role": ["textbox"], "name": r"/\b(name|nick|handle|user|alias)/"},
     "enter-button": {"role": ["button"], "name": "/join|enter|connect|start|continue/", "or": {"key": "Enter"}},
 }
 _NAMED: Final[list[Json]] = [{"maybe": [{"fill": {"called-field": "ann"}}, {"press": "enter-button"}]}]
 
 
-@dataclass  # No slots: Playwright leaves a mark on whom it calls.
+@dataclass  # No slots: Playwright sets an attribute on the owner of a callback.
 class _Sockets:
-    """The sockets of all pages, in the order in which they were opened, with the frames that the pages sent."""
+    """Sockets of all pages in the order of opening, with the frames that the pages sent."""
 
     found: list[tuple[str, list[str]]] = field(default_factory=list)
 
@@ -48,20 +48,20 @@ class _Sockets:
             return
         self.found.append((socket.url, sent))
 
-        def hear(frame: bytes | str) -> None:
+        def keep(frame: bytes | str) -> None:
             is_short = len(frame) <= limits.OBSERVED_FRAME_CHARS_MAX
             if isinstance(frame, str) and is_short and len(sent) < limits.OBSERVED_FRAMES_MAX:
                 sent.append(frame)
 
-        socket.on("framesent", hear)
+        socket.on("framesent", keep)
 
-    def saying(self, said: str) -> tuple[str, list[str]] | None:
-        """The one over which it was said."""
-        return next((one for one in self.found if any(said in frame for frame in one[1])), None)
+    def socket_that_sent(self, text: str) -> tuple[str, list[str]] | None:
+        """Return the socket over which the page sent `text`."""
+        return next((one for one in self.found if any(text in frame for frame in one[1])), None)
 
 
 class _Watched:
-    """A browser whose new contexts are attended to; in all else the browser itself."""
+    """Browser that observes the sockets of its new contexts; delegates everything else."""
 
     def __init__(self, browser: Browser, sockets: _Sockets) -> None:
         self._browser = browser
@@ -76,8 +76,8 @@ class _Watched:
         return getattr(self._browser, name)
 
 
-async def answer_question(url: str, said: str) -> JsonObject:
-    """`path` and `sent` of the page's socket; nothing when there is none; `why` when nobody could look."""
+async def answer_question(url: str, text: str) -> JsonObject:
+    """Return `path` and `sent` of the page's socket, nothing if it opens none, or `why` if there is no browser."""
     program = next((found for name in PROGRAMS if (found := shutil.which(name))), None)
     if program is None:
         return {"why": NO_BROWSER}
@@ -90,30 +90,30 @@ async def answer_question(url: str, said: str) -> JsonObject:
     sockets = _Sockets()
     try:
         async with open_chromium(program, urlsplit(url).hostname or "") as browser:
-            # How long the browser takes to start is nobody's fault; how long the page takes is its own.
+            # The time limit is for the page; the start of the browser does not count.
             with suppress(TimeoutError):
                 async with asyncio.timeout(limits.OBSERVING_S):
-                    await _use_often(url, said, _Watched(browser, sockets), sockets)
+                    await _use_repeatedly(url, text, _Watched(browser, sockets), sockets)
     except BrowserGone as gone:
         return {"why": str(gone)}
-    spoken = sockets.saying(said) or next(iter(sockets.found), None)
-    return {} if spoken is None else {"path": _path(spoken[0]), "sent": spoken[1]}
+    socket = sockets.socket_that_sent(text) or next(iter(sockets.found), None)
+    return {} if socket is None else {"path": _path(socket[0]), "sent": socket[1]}
 
 
-async def _use_often(url: str, said: str, browser: _Watched, sockets: _Sockets) -> None:
+async def _use_repeatedly(url: str, text: str, browser: _Watched, sockets: _Sockets) -> None:
     for before in (_NAMED, []):
-        await _use(url, said, before, browser)
-        if sockets.saying(said) is not None or not sockets.found:
+        await _use(url, text, before, browser)
+        if sockets.socket_that_sent(text) is not None or not sockets.found:
             return
 
 
-async def _use(url: str, said: str, before: list[Json], browser: Any) -> None:
-    """Says it on the page, after what else is to be done; whether that shows on the page does not matter."""
+async def _use(url: str, text: str, before: list[Json], browser: Any) -> None:
+    """Send `text` on the page after the steps `before`. Whether the page then shows it does not matter."""
     from planloop.controllers.task.checks.web.search import decide_check  # noqa: PLC0415 - needs the browser's package
 
-    steps = [*before, {"fill": {"message-field": said}}, {"press": "send-button"}, {"see": said, "within": _SEE_S}]
-    check, faults = parse_web_check({"url": url, "within": _SEE_S, "lexicon": _LEXICON, "can": steps})
-    assert check is not None, faults
+    steps = [*before, {"fill": {"message-field": text}}, {"press": "send-button"}, {"see": text, "within": _SEE_S}]
+    check, problems = parse_web_check({"url": url, "within": _SEE_S, "lexicon": _LEXICON, "can": steps})
+    assert check is not None, problems
     await decide_check(lambda _: check, browser)
 
 
@@ -123,7 +123,7 @@ def _path(url: str) -> str:
 
 
 def main() -> None:
-    """Reads what to do and prints what was seen."""
+    """Read the question from stdin and print the answer."""
     asked = decode(sys.stdin.buffer.read())
     found = asyncio.run(answer_question(asked["url"], asked["say"]))
     sys.stdout.buffer.write(b"\n" + MARK + encode(found) + b"\n")
