@@ -1,5 +1,5 @@
-// Fetches stylesheets again that failed to load because the network changed. Without them the page works, but without
-// its layout.
+// Fetches stylesheets again that failed to load because the network changed. The page works
+// without its stylesheets, but has no layout.
 
 const FIRST_WAIT_MS = 200;
 const TRIES = 6; // Each waits twice as long as the one before: the last starts 13 seconds after the failure.

@@ -40,7 +40,7 @@ describe("the place of the cursor", () => {
   it.each([
     ["a comment", "goal: x # so¦"],
     ["a block text", "tasks:\n  a:\n    run: |\n      ma¦"],
-  ])("is none in %s", (_, text) => {
+  ])("does not exist in %s", (_, text) => {
     expect(at(text)).toBeUndefined();
   });
 

@@ -44,6 +44,6 @@ it("ignores an older page that was already added or belongs to a list that start
   const first = withNewest(undefined, page(100, 51));
   const known = withOlder(first, 51, page(50, 31));
   expect(withOlder(known, 51, page(50, 31))).toBe(known);
-  const anew = withNewest(first, page(200, 151));
-  expect(withOlder(anew, 51, page(50, 31))).toBe(anew);
+  const restarted = withNewest(first, page(200, 151));
+  expect(withOlder(restarted, 51, page(50, 31))).toBe(restarted);
 });

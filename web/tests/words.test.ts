@@ -1,11 +1,12 @@
 import { options, type VNode } from "preact";
 import { describe, expect, it } from "vitest";
-import type { JsonObject, Resource } from "../src/log/record";
+import type { JsonObject, LogRecord, Resource } from "../src/log/record";
 import { isWebAddress } from "../src/pages/approvals/QuestionForm";
 import { count, duration, money } from "../src/words/amounts";
 import { Costs } from "../src/words/budgets";
 import { drawLegibly } from "../src/words/legible";
 import { withCurrentHolders, callText, checksOf, stateOf, unblocksOf, whatOf } from "../src/words/objects";
+import { stepsOf } from "../src/words/records";
 import corpus from "./corpus/words.json";
 
 interface Expected {
@@ -66,6 +67,10 @@ describe("objects have the same texts as on the command line", () => {
       return held === undefined ? undefined : ({ address: `lock/${path}`, status: { holders: held } } as unknown as Resource);
     };
     expect(withCurrentHolders(why, lock)).toBe(said);
+  });
+
+  it.each(corpus.records.map((one) => [one.words.join(" | "), one] as const))("a record: %s", (_, { record, words }) => {
+    expect(stepsOf(record as unknown as LogRecord).map((one) => one.words)).toEqual(words);
   });
 
   it.each(corpus.calls as unknown as [JsonObject, string][])("%o", (spec, words) => expect(callText(spec)).toBe(words));

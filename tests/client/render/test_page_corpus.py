@@ -13,13 +13,23 @@ from typing import Any
 
 import pytest
 
-from planloop.client.render import budgets, object_tables, tables
+from planloop.client.render import budgets, object_tables, records, tables
 from planloop.client.render import locks as render_locks
 from planloop.schemas import json_patch, quantities
 from planloop.schemas.resource import conditions_of_status
 from tests import product
 from tests.architecture.tree import ROOT
-from tests.product import Change, JsonObject, Record, RecordDraft, Resource, Uid, fold_record, record_to_json
+from tests.product import (
+    Change,
+    JsonObject,
+    Record,
+    RecordDraft,
+    Resource,
+    SubRecord,
+    Uid,
+    fold_record,
+    record_to_json,
+)
 
 CORPUS = ROOT / "web" / "tests" / "corpus"
 RECORDS = 200
@@ -172,6 +182,7 @@ def _worded() -> JsonObject:
             }
             for one in WORLD
         ],
+        "records": list(_records()),
         "by_now": [{"why": HELD, "holders": holders, "said": _said(holders)} for holders in LOCKS],
         "calls": [
             [spec, tables.call_words(spec)]
@@ -182,6 +193,44 @@ def _worded() -> JsonObject:
             )
         ],
     }
+
+
+RESULT = {"state": "Failed", "error": "CommandFailed", "text": "x", "ended_at": 1.0}
+MESSAGE = {"id": "m", "sender": "human:cli", "body": "go\non"}
+STEPS: tuple[tuple[str, str, JsonObject], ...] = (
+    ("model.replied", "agent/a", {"text": "one\ntwo", "calls": [{"tool": "read", "arguments": {"path": "a"}}]}),
+    ("model.replied", "agent/a", {"text": "", "calls": []}),
+    ("call.settled", "agent/a", {"tool": "shell", "result": RESULT, "trace": {"seconds": 2.5, "tries": 2}}),
+    ("call.settled", "agent/a", {"tool": "read", "result": {"state": "Succeeded"}, "cached": True}),
+    ("call.settled", "agent/a", {"tool": "sh", "result": {"state": "Denied"}, "violated": {"a": "agent/b", "b": "c"}}),
+    ("call.settled", "task/a", {"result": RESULT}),
+    ("call.waiting", "agent/a", {"tool": "edit", "why": "lock a is held\nmore"}),
+    ("call.waiting", "agent/a", {"tool": "edit"}),
+    ("check.ran", "task/a", {"check": "0", "result": "fail", "message": "a\nb"}),
+    ("message.sent", "agent/a", {"message": MESSAGE}),
+    ("message.delivered", "agent/a", {"body": {"text": "hello"}}),
+    ("message.sent", "agent/a", {"message": {"sender": "a", "body": {"conflict": "over", "key": "c/1", "why": "x"}}}),
+    ("message.sent", "hook/h", {"point": "before-call", "to": "agent/h"}),
+    ("timer.fired", "agent/a", {"name": "t", "after": 3}),
+)
+
+
+def _record(*steps: tuple[str, str, JsonObject], changes: tuple[Change, ...] = ()) -> Record:
+    (type_, subject, data), *also = steps
+    more = tuple(SubRecord(*one) for one in also)
+    return Record(7, 100.0, 1, RecordDraft(type_, "controller:x", subject, changes, data=data, also=more))
+
+
+def _records() -> Iterator[JsonObject]:
+    """Records with the texts of their steps: each type alone, and several steps of one object."""
+    state = product.SetStatus("task/a", Uid("u"), {"state": "running", "why": "its command runs"})
+    found = [_record(one) for one in STEPS]
+    found += [_record(("task.changed", "task/a", {}), changes=(state,))]
+    found += [_record(("object.deleted", "task/a", {"x": 1}), changes=(product.Mark("task/a", Uid("u"), True, None),))]
+    found += [_record(("x", "task/a", {"n": 1}), ("y", "task/b", {"n": 2}), ("z", "task/a", {}), changes=(state,))]
+    for one in found:
+        words = [records.record_words(each.draft) for each in records.expand_record(one)]
+        yield {"record": record_to_json(one), "words": words}
 
 
 def _exits(item: Resource) -> list[str]:

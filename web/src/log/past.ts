@@ -73,7 +73,7 @@ export interface Snapshot {
   objects: Resource[];
 }
 
-/** Returns all objects of the plan, as of now or of `at`; reads as many pages as needed. */
+/** Returns all objects of the plan, as of now or of `at`; reads all pages. */
 export async function snapshot(at?: number): Promise<Snapshot> {
   let page = await get<Snapshot & { next: string | null }>("objects", at === undefined ? {} : { at });
   const { rev, log } = page;

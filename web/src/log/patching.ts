@@ -52,7 +52,7 @@ export function parts(pointer: string): string[] {
     .map((part) => part.replaceAll("~1", "/").replaceAll("~0", "~"));
 }
 
-/** Returns the value at `path`; undefined if there is none. */
+/** Returns the value at `path`; undefined if it does not exist. */
 export function lookUp(document: Json, path: readonly string[]): Json | undefined {
   let value: Json | undefined = document;
   for (const part of path) {

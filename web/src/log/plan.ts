@@ -78,7 +78,7 @@ export class Plan {
     void this.loadEarlier(answer.rev);
   }
 
-  /** Loads the last records before `rev`. The page works without them, so a failure is ignored. */
+  /** Loads the last records before `rev`. Ignores a failure: the page does not need them. */
   private async loadEarlier(rev: number): Promise<void> {
     const after = Math.max(0, rev - EARLIER);
     const answer = await get<{ records: LogRecord[] }>("log", { after, limit: EARLIER }).catch(() => ({ records: [] }));
@@ -107,7 +107,7 @@ export class Plan {
     });
   }
 
-  /** The object at `address`; undefined while there is none. */
+  /** The object at `address`; undefined while it does not exist. */
   object(address: string): ReadonlySignal<Resource | undefined> {
     let known = this.one.get(address);
     if (known === undefined) {

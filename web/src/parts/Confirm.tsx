@@ -56,7 +56,7 @@ export function Confirm({ title, action, grave = false, children, onConfirm, onC
   };
 
   // `cancel` comes before the dialog closes; `close` may come after the user has pressed the next button. Keys stay in
-  // the dialog: otherwise Escape would also close the panel behind it.
+  // the dialog: otherwise Escape would also close the panel of the task.
   return (
     <dialog ref={dialog} aria-label={title} onCancel={close} onClose={close} onKeyDown={(event) => event.stopPropagation()}>
       <form onSubmit={confirm}>

@@ -131,6 +131,11 @@ function argument(value: Json): string {
   return cut(typeof value === "string" ? `'${value.replaceAll("\n", "\\n")}'` : JSON.stringify(value), 60);
 }
 
+/** Returns `CommandFailed` as `command failed`. */
+export function spaced(name: string): string {
+  return name.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`).trim();
+}
+
 /** Returns the first line, with an ellipsis if there are more. */
 export function oneLine(words: string): string {
   const [first = "", ...rest] = words.trim().split("\n");

@@ -6,7 +6,7 @@ import { plan } from "../../log/plan";
 import { Linked } from "../../parts/Linked";
 import { linkTo } from "../../routes";
 import { duration } from "../../words/amounts";
-import { text } from "../../words/objects";
+import { spaced, text } from "../../words/objects";
 import { Long, VerdictLine } from "./pieces";
 import type { Call, Item } from "./turns";
 
@@ -72,11 +72,10 @@ function isInVerdict(call: Call): boolean {
 function stateWords(state: string, call: Call): string {
   if (state === "Succeeded") return call.result?.is_cached ? "ok, cached" : "ok";
   if (state === "") return call.verdicts.some((one) => one.decision === "deny") ? "denied" : "cancelled";
-  const words = state.replace(/(?<=.)[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`).toLowerCase();
   const error = call.result?.error ?? "";
-  const more = error && error !== state ? `, ${error.replace(/(?<=.)[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`).toLowerCase()}` : "";
+  const more = error && error !== state ? `, ${spaced(error)}` : "";
   const code = call.result?.exit_code ? ` (exit ${call.result.exit_code})` : "";
-  return words + more + code;
+  return spaced(state) + more + code;
 }
 
 /** Short arguments, on the call's own line. */

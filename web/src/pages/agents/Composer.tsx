@@ -8,9 +8,9 @@ import { Problem } from "../../parts/Problem";
 import { type Answer, answerIn, type Delivery, type Keyed, keyed } from "./composing";
 
 const DELIVERIES: [Delivery, string][] = [
-  ["queue", "when its current work is done"],
+  ["queue", "when idle"],
   ["steer", "at its next step"],
-  ["interrupt", "now, and cancel the current step"],
+  ["interrupt", "now, cancel its step"],
 ];
 
 interface Sent {

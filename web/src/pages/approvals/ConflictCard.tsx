@@ -27,7 +27,7 @@ export function ConflictCard({ item }: { item: Conflict }) {
       }
     >
       <p class="quiet">
-        Open for <Ago at={item.since} plain />: {CAUSES[item.because] ?? item.because}
+        Opened <Ago at={item.since} />: {CAUSES[item.because] ?? item.because}
         {item.before && (
           <>
             {" · resolver: "}

@@ -12,7 +12,7 @@ export interface Revisions {
   shown: Change[] | undefined;
   authors: readonly string[];
   error: Refused | undefined;
-  /** Reads the next older page; undefined if there is none. */
+  /** Reads the next older page; undefined after the oldest page. */
   more: (() => Promise<void>) | undefined;
 }
 

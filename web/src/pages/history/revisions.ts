@@ -7,7 +7,7 @@ export type Change = components["schemas"]["Change"];
 
 export interface Known {
   rows: ReadonlyMap<number, Change>;
-  /** Where the next older page starts; null if there is none. */
+  /** Where the next older page starts; null after the oldest page. */
   earlier: number | null;
 }
 

@@ -55,7 +55,7 @@ export default function LocksPage({ rest }: { rest: string }) {
       </div>
       <WhyNot />
       {error && <Problem error={error} />}
-      {value && chosen.startsWith("lock/") && !isThere && <p class="quiet">{chosen} is free: it has no holder and no waiters.</p>}
+      {value && chosen.startsWith("lock/") && !isThere && <p class="quiet">{chosen} has no holder and no waiters.</p>}
       {value && chosen.startsWith("conflict/") && !isThere && <ClosedConflict key={chosen} address={chosen} />}
       {value && value.conflicts.length > 0 && (
         <section>
@@ -184,7 +184,7 @@ function LockCard({ lock, inCycle }: { lock: Lock; inCycle: ReadonlySet<string> 
             {one.reason && <> “{one.reason}”</>}
           </li>
         ))}
-        {lock.holders.length === 0 && <li class="quiet">free</li>}
+        {lock.holders.length === 0 && <li class="quiet">no holder</li>}
         {lock.waiters.map((one, at) => (
           <li key={one.waiting} data-cycle={inCycle.has(one.owner) ? "" : undefined}>
             <span class="lock-word">waiter {at + 1}</span> <Who address={one.owner} /> <span class="badge">{one.mode}</span>{" "}

@@ -14,7 +14,7 @@ import { signOf, Status, toneOf } from "../../parts/Status";
 import { useRead } from "../../reading";
 import { go, href, linkTo } from "../../routes";
 import { clockTime, plural } from "../../words/amounts";
-import { withCurrentHolders, callText, conditionsOf, isBad, kindOf, list, map, oneLine, pathOf, stateOf, text, unblocksOf, valueText } from "../../words/objects";
+import { withCurrentHolders, callText, conditionsOf, isBad, kindOf, list, map, oneLine, pathOf, spaced, stateOf, text, unblocksOf, valueText } from "../../words/objects";
 import { recent } from "../../words/records";
 import { deciderLabel } from "../agents/words";
 import { Actions } from "./Actions";
@@ -198,7 +198,7 @@ function Worker({ item }: { item: Resource }) {
       </div>
       {open.map((call) => (
         <div key={call.address}>
-          <code>{callText(call.spec)}</code> <span class="quiet">{text(call.status.state)}</span>
+          <code>{callText(call.spec)}</code> <span class="quiet">{spaced(text(call.status.state))}</span>
         </div>
       ))}
     </Fact>
