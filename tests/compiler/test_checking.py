@@ -198,6 +198,29 @@ def test_an_agent_of_another_mind_than_its_prototype_has_that_mind_only() -> Non
     assert graph_of(text).objects["agent/t"].spec["mind"]["kind"] == "script"
 
 
+@pytest.mark.parametrize(
+    ("models", "suggested"),
+    [
+        ("gpt-5", "openai/gpt-5"),
+        ("record/tape@claude-sonnet-5", "anthropic/claude-sonnet-5"),
+        ("qwen3:8b", "ollama/qwen3:8b"),
+        ("openai/gpt-5", ""),
+        ("gpt-5@http://127.0.0.1:8000/v1", ""),
+        ("replay/tape@gpt-5", ""),
+        ("house", ""),
+    ],
+)
+def test_model_without_provider_gets_a_warning_with_the_likely_name(models: str, suggested: str) -> None:
+    found = [each for each in compiled(f"goal: g\nagent: {{model: '{models}'}}").diagnostics if each.code == "P0213"]
+    assert [each.hint for each in found] == ([f"did you mean `{suggested}`?"] if suggested else [])
+    assert [each.pointer for each in found] == ([("agent", "model")] if suggested else [])
+
+
+def test_model_without_provider_gets_no_warning_if_the_plan_states_its_route() -> None:
+    for row in ("url: http://127.0.0.1:8000/v1", "api: litellm", "as: openai/gpt-5"):
+        assert codes(f"goal: g\nagent: {{model: gpt-5}}\nmodels: {{gpt-5: {{{row}}}}}") == []
+
+
 def test_a_patched_document_is_checked_and_given_back_in_canonical_form() -> None:
     document: JsonObject = {"plan": "p", "tasks": [{"id": "a", "run": "x", "budget": {"time": "2h"}, "spec": ["t"]}]}
     checked = check_document(document, sources=SOURCES)

@@ -130,7 +130,7 @@ def test_children_and_hooks_go_into_the_file_and_come_back(folder: Folder) -> No
     with staying(folder, FAMILY):
         assert folder.run("wait", "task/ann/built", "--timeout", "30s").code == 0
         said = chat(folder, "/dump ann.jsonl ann\n/restore ann.jsonl as eve\n", ".").out
-        assert said.count("1 agent below it, 1 command, 2 hooks") == 2, said
+        assert said.count("1 descendant agent, 1 command, 2 hooks") == 2, said
         assert {"task/eve/kid", "task/eve/build"} <= set(folder.states())
         assert "task/eve/built" not in folder.states()
         hooks = [one["spec"] for one in folder.json("get", "hooks") if one["spec"]["watches"] == "agent/eve/kid"]

@@ -57,7 +57,7 @@ def test_who_holds_who_waits_and_why_is_told_and_a_person_takes_the_lock_away(fo
         assert "agent/docs" in agent
         golden_text.said_in(agent, "lock/src/**")
         tree = folder.run("tree").out
-        assert re.search(r"backend +running .* lock src/\*\* is held by agent/docs .* conflict/1 stands over it", tree)
+        assert re.search(r"backend +running .* lock src/\*\* is held by agent/docs .* conflict/1 is about it", tree)
         assert "agent/backend" not in tree
         lock = folder.run("describe", "lock/src/**").out
         golden_text.said_in(lock, "agent/docs", fence=f"fence {held['fence']}")

@@ -102,7 +102,7 @@ class ScriptedModels:
         if step.status != 200:
             body = json.dumps(chunking.error_of(step)).encode()
             wait_s = errors.retry_after_s(step.headers, self._now())
-            raise errors.failure_of_status(step.status, body, retry_after_s=wait_s, cure="state a key")
+            raise errors.failure_of_status(step.status, body, retry_after_s=wait_s, key_hint="state a key")
         if step.garbage is not None:
             raise ModelFailed("Garbage", f"no event stream: {step.garbage[:80]}", is_transient=True)
 

@@ -170,7 +170,7 @@ def test_the_task_of_the_one_that_waits_says_which_conflict_stands_and_how_a_per
         if isinstance(change, SetStatus) and change.address == "task/back"
     )
     waited = [one for one in puts if "lock src/api.py is held" in one.get("message", "")]
-    assert [one["message"].endswith("conflict/1 stands over it") for one in waited] == [False, True]
+    assert [one["message"].endswith("conflict/1 is about it") for one in waited] == [False, True]
     said_in(waited[-1]["unblocks"], "conflict/1")
 
 

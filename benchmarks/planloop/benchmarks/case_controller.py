@@ -313,11 +313,11 @@ class _Run:
     """The job that grades a case. It does not wake the case: once the result is recorded, the case has no next step."""
 
     work: Callable[[], Awaitable[None]]
-    went_on: bool = False
+    took_next_steps: bool = False
 
     async def __call__(self) -> None:
         await self.work()
-        self.went_on = True
+        self.took_next_steps = True
 
 
 def _failure_text(failure: AttemptFailure) -> str:

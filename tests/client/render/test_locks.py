@@ -68,16 +68,14 @@ def test_who_holds_and_who_waits_sees_it_in_its_own_description() -> None:
 
 
 def test_who_waits_is_said_to_wait_for_whoever_has_the_lock_by_now() -> None:
-    old = (
-        'agent/c: lock src/app.py is held by agent/a (write) since 10:00:00 UTC, "a; first" · conflict/1 stands over it'
-    )
+    old = 'agent/c: lock src/app.py is held by agent/a (write) since 10:00:00 UTC, "a; first" · conflict/1 is about it'
     stale = Resource("task/c", Uid("c"), 1, {}, {"why": old, "conditions": {"Ready": {"message": old}}})
     other = Resource("task/d", Uid("d"), 1, {}, {"why": "its agent is working"})
     assert locks.names_lock_holders([other, stale]) and not locks.names_lock_holders([other])
 
     found, untouched = locks.with_current_holders([stale, other], [lock(DOCS)])
     has_it = 'lock src/app.py is held by agent/docs (write) since 00:16:02 UTC, "renames"'
-    new = f"agent/c: {has_it} · conflict/1 stands over it"
+    new = f"agent/c: {has_it} · conflict/1 is about it"
     assert found.status == {"why": new, "conditions": {"Ready": {"message": new}}}
     assert untouched is other
 

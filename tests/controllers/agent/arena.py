@@ -1,4 +1,4 @@
-"""A place where real plans run without a model: store, gate, compiler, engine, processes and all controllers."""
+"""Run real plans without a model: store, gate, compiler, engine, processes and all controllers."""
 
 from __future__ import annotations
 
@@ -88,19 +88,19 @@ class Arena:
     bugs: list[InternalErrorReport] = field(default_factory=list)
 
     async def apply(self, text: str) -> PatchVerdict:
-        """Saves the plan file: `text` without its first line, which names the plan."""
+        """Save the plan file: `text` after a first line that names the plan."""
         content = ("plan: arena\n" + textwrap.dedent(text)).encode()
         made = plan_compiler.compile_source(content, file="arena.plan.yaml", sources=self.sources)
         assert made.document is not None, made.diagnostics
         return await self.gate.submit_file(FileSave("arena.plan.yaml", content, made.document))
 
     async def patch(self, *ops: JsonObject) -> PatchVerdict:
-        """A person's patch on the command line."""
+        """Submit an operator's patch from the command line."""
         parsed = tuple(op_from_json(index, op) for index, op in enumerate(ops))
         return await self.gate.submit(Patch(HUMAN_CLI, parsed, self.store.view.rev))
 
     async def tell(self, agent: str, body: Json, message_id: str, delivery: Delivery = "queue") -> None:
-        """A person's message."""
+        """Send a message from an operator."""
         message = Message(message_id, "chat", "human:cli", agent, body, self.world.clock.now(), delivery=delivery)
         changes = message_policy.delivery_changes(self.store.view, message)
         assert not isinstance(changes, message_policy.DeliveryRefused), changes
@@ -121,25 +121,25 @@ class Arena:
         return "" if found is None else found.state
 
     async def until(self, holds: Callable[[], bool]) -> None:
-        """Returns when a change makes `holds` true."""
+        """Return when a change makes `holds` true."""
         await waiting.until(self.store, holds)
 
     async def until_state(self, address: str, *states: str) -> None:
         await self.until(lambda: self.state(address) in states)
 
     async def jobs_left(self, count: int) -> None:
-        """Returns when so many jobs are there: one is gone a moment after its last word."""
+        """Return when this number of jobs is left. A job ends a moment after its last record."""
         with anyio.fail_after(45):
             while self.work.live_count != count:
                 await anyio.lowlevel.checkpoint()
 
     async def settled(self) -> None:
-        """Returns when nothing moves any more."""
+        """Return when no job, queue or timer is left."""
         await self.engine.until_quiescent()
         assert self.bugs == []
 
     async def settled_but_timers(self) -> None:
-        """The same when something is to be looked at again at a later time."""
+        """Return when no job or queue is left, even if a timer is."""
 
         def is_still() -> bool:
             counts = self.queue.counts()
@@ -149,7 +149,7 @@ class Arena:
         assert self.bugs == []
 
     async def log(self) -> list[RecordDraft]:
-        """Everything that the log says, in order: the steps of one record are told apart."""
+        """All records of the log, in order; the steps of one record are separate."""
         await self.store.flush(self.store.view.rev)
         drafts = [record.draft for record in await self.store.log(0, 100_000)]
         return [
@@ -168,7 +168,7 @@ class Arena:
         return [data["result"] for data in settled if not tool or data.get("tool") == tool]
 
     async def said(self) -> list[str]:
-        """What minds said, in order."""
+        """The texts of all deciders, in order."""
         return [
             draft.data["text"] for draft in await self.log() if draft.type == "model.replied" and draft.data["text"]
         ]
@@ -182,7 +182,7 @@ Wrapping: TypeAlias = Callable[[Processes], Processes]
 
 
 class LeftBehind(LocalProcesses):
-    """Processes that go on when their owner dies, as after SIGKILL: stopping the waiter does not stop them."""
+    """Processes that survive their owner, as after SIGKILL: stopping the waiter does not stop them."""
 
     async def run(self, op: str, command: ProcessCommand) -> Exit:
         return await asyncio.shield(asyncio.ensure_future(super().run(op, command)))

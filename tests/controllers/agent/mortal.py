@@ -28,7 +28,7 @@ Play: TypeAlias = Callable[[Arena], Awaitable[None]]
 
 
 class Place(TypedDict, total=False):
-    """What else an owner is given, as in `arena`."""
+    """Further arguments of `arena`."""
 
     tools: Mapping[str, Tool]
     models: ModelClient
@@ -36,7 +36,7 @@ class Place(TypedDict, total=False):
 
 
 def crashing(after: int) -> StoreOptions:
-    """A store that dies when it has made `after` batches durable, before anybody hears of the last."""
+    """A store that dies after it has made `after` batches durable, before the caller learns of the last one."""
     left = after
 
     def hook(point: str, rev: int) -> None:
@@ -50,7 +50,7 @@ def crashing(after: int) -> StoreOptions:
 
 
 async def lived(play: Play, folder: Path, epoch: int, after: int | None = None, **place: Unpack[Place]) -> bool:
-    """Has an owner play, which dies after so many batches (None: never). Whether it came to the end."""
+    """Run `play` with an owner that dies after this number of batches (None: never). Returns whether it finished."""
     is_over = False
     options = None if after is None else crashing(after)
     try:
@@ -63,7 +63,7 @@ async def lived(play: Play, folder: Path, epoch: int, after: int | None = None, 
 
 
 async def live_and_die(play: Play, folder: Path, lives: Sequence[int], **place: Unpack[Place]) -> None:
-    """One owner after the other dies after so many batches; then one that lives plays to the end."""
+    """Run one owner after another, each of which dies after this number of batches, then one to the end."""
     for epoch, after in enumerate(lives, start=1):
         if await lived(play, folder, epoch, after, **place):
             return
@@ -72,7 +72,7 @@ async def live_and_die(play: Play, folder: Path, lives: Sequence[int], **place: 
 
 
 async def to_the_end(here: Arena, text: str) -> None:
-    """Applies the plan unless an earlier owner did, and returns when it is done or has failed, and nothing moves."""
+    """Apply the plan unless an earlier owner did, and return when it is done or has failed, and is at rest."""
     if here.find("plan/arena") is None:
         await here.apply(text)
     await here.until_state("task/.", "done", "failed")

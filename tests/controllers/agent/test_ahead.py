@@ -1,4 +1,4 @@
-"""Several steps as one record: whatever is said at once in place of several changes has the same fold."""
+"""Several steps as one record: squashed changes have the same fold as the original ones."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_fewer_changes_have_the_same_fold(known: Put, said: list[Change]) -> Non
 
 
 class _Store:
-    """As much of a store as steps look at before they are proposed."""
+    """The part of a store that steps use before they are proposed."""
 
     def __init__(self, view: MemoryView) -> None:
         self.view = view

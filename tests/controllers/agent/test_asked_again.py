@@ -1,4 +1,4 @@
-"""An agent whose task is over and that is asked again: what is edited around it does not call its answer off."""
+"""An agent whose task is over is asked again: edits of other parts of the plan do not cancel its answer."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CHILD = "/tasks/aide/tasks/new"
 
 
 def asks_first(command: str) -> list[dict[str, Any]]:
-    """The aide is done, and asks the shell before it answers what it is asked then."""
+    """The aide is done. Asked again, it calls the shell before it answers."""
     shell = {"name": "shell", "arguments": {"command": command}}
     return [{"reply": {"text": "hello"}}, {"reply": {"text": "", "calls": [shell]}}, {"reply": {"text": "Paris"}}]
 

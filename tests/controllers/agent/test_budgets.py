@@ -1,4 +1,4 @@
-"""Budgets of plans that run: granted at the start, raised and lowered, refused, asked for, given back."""
+"""Budgets of running plans: granted at the start, raised, lowered, refused, requested and given back."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def ledger(here: Arena, task: str, unit: str) -> JsonObject:
     return found
 
 
-async def test_a_child_is_granted_its_budget_in_the_record_that_starts_it_and_gives_the_rest_back(
+async def test_child_gets_its_budget_in_its_first_record_and_returns_the_rest(
     tmp_path: Path,
 ) -> None:
     async with arena(tmp_path) as here:
@@ -95,7 +95,7 @@ async def test_a_raise_over_what_there_is_left_is_refused_with_both_figures_and_
         ]
 
 
-async def test_what_is_spent_is_no_longer_there_to_be_given_whatever_the_sums_of_the_plan_say(tmp_path: Path) -> None:
+async def test_used_budget_cannot_be_granted_whatever_the_sums_of_the_plan(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         await here.apply("""
             budget: {turns: 10}

@@ -1,4 +1,4 @@
-"""Calls: every one gets exactly one result, whatever it is; what is forbidden never starts."""
+"""Every call gets exactly one result, whatever it is, and a forbidden call never starts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def step(turn):
 
 
 async def outcome(here: Arena, calls: str, plan: str = "tools: [read, write, shell, list]") -> list[list[str]]:
-    """Tool, state and error of each result that a mind got for `calls`, a Python expression."""
+    """Tool, state and error of each result that a decider got for `calls`, a Python expression."""
     (here.folder / "mind.py").write_text(ECHO.replace("CALLS", calls))
     await here.apply(f'agent:\n  python: "mind.py:step"\n  {plan}')
     await here.until_state("task/.", "done", "failed")

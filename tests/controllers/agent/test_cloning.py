@@ -1,4 +1,4 @@
-"""Copies of agents: from another child, to a file and back; what is copied is experience and never rights."""
+"""Copies of agents, from another child or through a file: experience is copied, rights are not."""
 
 from __future__ import annotations
 
@@ -289,7 +289,7 @@ FAMILY = """
                 - expect: ok
                 - when: {message: go}
                   call: {dump: {name: ann, path: ann.jsonl}}
-                - expect: {contains: "1 agent below it, 1 hook"}
+                - expect: {contains: "1 descendant agent, 1 hook"}
                 - call: {terminate: {name: ann}}
                 - call: {restore: {path: ann.jsonl, id: eve}}
                 - expect: ok
@@ -401,20 +401,20 @@ def test_a_dump_cut_at_any_byte_is_refused() -> None:
 @pytest.mark.parametrize(
     ("content", "why"),
     [
-        (b"", "no JSON"),
-        (b"hello\n", "no JSON"),
-        (b'{"a":1}\n', "no dump"),
+        (b"", "not JSON"),
+        (b"hello\n", "not JSON"),
+        (b'{"a":1}\n', "not a dump"),
         (whole().replace(b'"version":1', b'"version":3'), "version 3"),
-        (sealed(b'{"format":"planloop-agent","version":2,"carried":{},"hooks":[]}'), "head"),
-        (sealed(b'{"format":"planloop-agent","version":2,"carried":{},"tasks":{"a":1}}'), "head"),
-        (sealed(b'{"format":"planloop-agent","version":2,"carried":{},"tasks":{"a":{"tasks":{"b":1}}}}'), "head"),
-        (sealed(b'{"format":"planloop-agent","version":2,"carried":{},"tasks":{"a":{"hooks":1}}}'), "head"),
+        (sealed(b'{"format":"planloop-agent","version":2,"carried":{},"hooks":[]}'), "first line"),
+        (sealed(b'{"format":"planloop-agent","version":2,"carried":{},"tasks":{"a":1}}'), "first line"),
+        (sealed(b'{"format":"planloop-agent","version":2,"carried":{},"tasks":{"a":{"tasks":{"b":1}}}}'), "first line"),
+        (sealed(b'{"format":"planloop-agent","version":2,"carried":{},"tasks":{"a":{"hooks":1}}}'), "first line"),
         (
             sealed(b'{"format":"planloop-agent","version":2,"carried":{},"members":{"a":{"transcript":{"1":{}}}}}'),
             "missing",
         ),
         (whole().replace(b'"goal":"g"', b'"goal":"h"'), "changed"),
-        (sealed(b'{"format":"planloop-agent","version":1,"carried":[]}'), "head"),
+        (sealed(b'{"format":"planloop-agent","version":1,"carried":[]}'), "first line"),
         (sealed(b'{"format":"planloop-agent","version":1,"carried":{"transcript":{"1":{"blob":"x"}}}}'), "missing"),
     ],
 )
@@ -447,7 +447,7 @@ def test_a_file_cannot_name_what_is_not_in_it() -> None:
     assert agent_copy.load_carried(kept[-1])["transcript"] == {"000001": {"blob": sha256_hex(text), "tokens": 8}}
 
 
-def test_a_file_keeps_which_model_had_a_turn_and_gives_children_nothing_that_people_give() -> None:
+def test_dump_keeps_the_model_of_each_turn_and_no_fields_that_operators_grant() -> None:
     text = encode({"role": "user", "content": "hi"})
     chunk = {"blob": sha256_hex(text), "tokens": 8, "by": "test/strong"}
     node = {

@@ -1,4 +1,4 @@
-"""Conversations made shorter: by whole turns, nothing lost but to the prompt, never what the plan says."""
+"""Compaction shortens whole turns. Originals are kept, and what comes from the plan is never shortened."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ SUMMARY = "Facts\n- the code word is swordfish\nDecisions\nFiles\n- big.txt\nOpe
 
 @dataclass
 class SmallModels(PureModels):
-    """A window of `size` tokens, said to be `stated`; a prompt that is longer is refused, as by a vendor.
+    """Models with a window of `size` tokens that report `stated`.
 
-    Summaries are always the same.
+    Longer prompts are refused, as by a vendor. Summaries are always the same.
     """
 
     size: int = 4_000
@@ -78,7 +78,7 @@ def noisy(count: int, chars: int = 2_000) -> list[Any]:
 
 
 def wordy(count: int) -> list[Any]:
-    """Calls that are long themselves: clearing results does not help."""
+    """Calls with long arguments, so that clearing results does not help."""
     return [*(shell(f"echo n{n} # {chr(97 + n % 26) * 900}") for n in range(count)), "over"]
 
 
@@ -91,7 +91,7 @@ def texts(request: ModelRequest) -> str:
 
 
 async def run(here: Arena, text: str) -> list[JsonObject]:
-    """Runs the plan to its end; the data of each compaction."""
+    """Run the plan to its end. Returns the data of each compaction."""
     await here.apply(text)
     await here.until_state("task/.", "done", "failed")
     await here.settled()

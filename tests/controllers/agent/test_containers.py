@@ -1,4 +1,4 @@
-"""An agent hears of the containers that its task works with: in its first turn as they are, then when they change."""
+"""An agent is told the state of its task's containers in its first turn, and about changes after that."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ tasks:
 
 
 async def becomes(here: Arena, state: str, why: str = "", *, incarnation: int = 1, starts: int = 1) -> None:
-    """The container is said to be so, as its controller says it."""
+    """Set the status of the container, as its controller does."""
     one = here.get(DB)
     ready: JsonObject = {"status": "True" if state == "healthy" else "False", "reason": state.title(), "message": why}
     ready |= {"since": 0.0, "observed_generation": one.generation, "unblocks": []}
@@ -33,12 +33,12 @@ async def becomes(here: Arena, state: str, why: str = "", *, incarnation: int = 
 
 
 def heard(here: Arena) -> list[Json]:
-    """What the agent was told so far; its script keeps all of it."""
+    """All messages to the agent so far; its script stores them."""
     return [message["body"] for message in here.get("agent/a").status["memory"][0]["heard"]]
 
 
 async def turns(here: Arena) -> list[list[str]]:
-    """Why it took each turn."""
+    """The reasons of each turn."""
     return [draft.data["reasons"] for draft in await here.log() if draft.type == "turn.started"]
 
 
@@ -74,7 +74,7 @@ async def test_it_is_woken_when_one_is_ill_or_has_ended_and_when_it_is_back(tmp_
         ]
 
 
-async def test_one_that_was_started_again_or_replaced_is_told_of_in_the_next_turn_and_wakes_nobody(
+async def test_restarted_or_replaced_container_is_news_in_the_next_turn_without_waking(
     tmp_path: Path,
 ) -> None:
     async with arena(tmp_path) as here:

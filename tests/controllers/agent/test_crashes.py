@@ -1,4 +1,4 @@
-"""The owner dies after each append of a run; the next one goes on and nothing happens twice."""
+"""The owner dies after each append of a run; the next one continues, and no effect happens twice."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ acceptance: [{require-file: b.txt, empty: true}]
 
 
 async def play(here: Arena) -> None:
-    """Goes on until the plan is done, with a person who answers what is in doubt."""
+    """Run until the plan is done, with an operator who settles calls with an unknown outcome."""
     if here.find("plan/arena") is None:
         await here.apply(PLAN)
     await answered(here)
@@ -51,7 +51,7 @@ async def play(here: Arena) -> None:
 
 
 async def answered(here: Arena) -> None:
-    """Returns when the plan is done or has failed; a person says of each call in doubt whether it happened."""
+    """Return when the plan is done or has failed; an operator settles each call with an unknown outcome."""
     while here.state("task/.") not in ("done", "failed"):
         await here.until(lambda: here.state("task/.") in ("done", "failed") or bool(doubts(here)))
         await give_word(here)
@@ -63,7 +63,7 @@ def doubts(here: Arena) -> list[Resource]:
 
 
 async def give_word(here: Arena) -> None:
-    """A person looks whether the command had its effect, and says so."""
+    """An operator checks whether the command had its effect, and settles the call."""
     for call in doubts(here):
         word = str(call.spec["arguments"]["command"]).split()[1]
         effects = here.read("effects") if (here.folder / "effects").exists() else ""

@@ -1,4 +1,4 @@
-"""What an agent does next, decided from values alone."""
+"""The next step of an agent, decided from plain values."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def seen(
 
 
 def with_parts(base: ObservedAgent, **fields: Any) -> ObservedAgent:
-    """`base` with other fields, those of its parts by their own names."""
+    """`base` with other fields; fields of its parts are given by their own names."""
     for part in ("budget", "objects", "hooks", "context"):
         value = getattr(base, part)
         own = {name: fields.pop(name) for name in [each.name for each in dataclasses.fields(value)] if name in fields}
@@ -237,7 +237,7 @@ def test_a_started_call_without_a_job_is_taken_up_again() -> None:
     assert isinstance(rest, AgentRest) and rest.state is AgentState.RUNNING
 
 
-def test_law_7_a_result_counts_only_for_the_call_and_the_operation_that_the_turn_waits_for() -> None:
+def test_law_7_result_counts_only_for_the_call_and_operation_of_the_open_turn() -> None:
     mine = call("call/a", "Started")
     waiting = seen(opened(("call/a",)), calls={"call/a": mine})
     assert is_current_call(waiting, mine)

@@ -75,7 +75,7 @@ def test_a_hook_that_is_made_from_another_may_have_its_own_model_and_budget() ->
     said(str(caught.value), "model", "prompt")
 
 
-def test_a_field_of_a_hook_or_container_that_is_given_twice_is_refused_unless_it_says_the_same() -> None:
+def test_duplicate_field_of_a_hook_or_container_is_refused_unless_equal() -> None:
     assert hook_from_fields({"on": ["on-wake"], "more": {"on": ["on-wake"], "copy": "none"}}) == {
         "on": ["on-wake"],
         "copy": "none",

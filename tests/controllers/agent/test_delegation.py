@@ -1,4 +1,4 @@
-"""`task` with prompt, wait and several children; questions to children, whatever has become of them."""
+"""`task` with prompt, wait and several children; questions to children in every state."""
 
 from __future__ import annotations
 

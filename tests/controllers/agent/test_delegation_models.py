@@ -1,4 +1,4 @@
-"""Delegation by models: what they read of it, and that nothing they read depends on ids, times or revisions."""
+"""Delegation by models: their prompts, which never depend on ids, times or revisions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`discuss`: every speaker once and in turn, everybody hears everything, and nobody can hold it up."""
+"""`discuss`: every speaker speaks once, in order, all hear everything, and no agent can block it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can go wrong between an agent and a model over HTTP: each fault ends as described, one result for each call."""
+"""Failures between an agent and a model over HTTP: each has the documented result, and each call one result."""
 
 from __future__ import annotations
 
@@ -42,7 +42,10 @@ async def asking(folder: Path, steps: list[Any]) -> AsyncIterator[tuple[Arena, R
 
 
 async def check(here: Arena, server: RunningServer) -> list[JsonObject]:
-    """The end is as without any fault, and every request the server saw is in the log; the failures in it."""
+    """The plan ends as without failures, and the log has every request that the server saw, with its failures.
+
+    A request that was cancelled before it was sent has no record of its end.
+    """
     await here.until_state("task/.", "done", "failed")
     await here.settled()
     assert here.state("task/.") == "done", here.get("agent/.").status
@@ -76,7 +79,7 @@ async def test_the_wish_of_the_provider_is_waited_for(tmp_path: Path) -> None:
     steps = [{"status": 429, "headers": {"retry-after": "1000"}}]
     async with asking(tmp_path, steps) as (here, _):
         await here.apply(PLAN.replace("{OPTIONS}", "{}"))
-        await here.until(lambda: "asked again" in str(here.get("agent/.").status.get("why", "")))
+        await here.until(lambda: "; retry " in str(here.get("agent/.").status.get("why", "")))
         failed = [draft.data for draft in await here.log() if draft.type == "model.failed"]
         assert [each["wait_s"] for each in failed] == [1000.0]
         await here.jobs_left(0)  # Nobody waits for it in memory.
@@ -101,7 +104,7 @@ async def test_a_fault_that_does_not_pass_blocks_with_the_cure_and_a_new_spec_is
     assert (server.left, server.faults) == ([], 0)
 
 
-async def test_a_goal_edited_while_the_model_hangs_closes_the_stream_and_asks_again_with_the_news(
+async def test_edited_goal_closes_a_hanging_request_and_asks_again_with_the_goal(
     tmp_path: Path,
 ) -> None:
     hangs = {"hang": 1, "reply": {"text": "well, you see", "split": 1}}

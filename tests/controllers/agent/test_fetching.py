@@ -1,4 +1,4 @@
-"""`fetch`: pages of a real server as text, under bounds, and never where the rights do not lead."""
+"""`fetch` returns pages of a real server as text, within limits, and only from hosts that the rights allow."""
 
 from __future__ import annotations
 

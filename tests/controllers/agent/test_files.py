@@ -40,7 +40,7 @@ done: x
         assert here.read("a.txt") == "mine"
 
 
-async def test_a_file_that_changed_since_it_was_read_is_not_written_and_the_difference_is_shown(tmp_path: Path) -> None:
+async def test_file_that_changed_since_its_read_is_not_written_and_the_diff_is_shown(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("one\ntwo\n")
     async with arena(tmp_path) as here:
         script = """

@@ -1,4 +1,4 @@
-"""A yes gives what was asked for: to an agent that has a name, over a budget that it states, and another model."""
+"""An approval grants what was requested: to a named agent, above a stated budget, and another model."""
 
 from __future__ import annotations
 

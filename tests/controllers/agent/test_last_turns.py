@@ -1,4 +1,4 @@
-"""The end of a budget: one last turn without tools to hand over, then parked until it grows; unknown prices."""
+"""The end of a budget: one last turn without tools, then parked until it grows; unknown prices."""
 
 from __future__ import annotations
 

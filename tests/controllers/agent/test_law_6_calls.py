@@ -1,4 +1,4 @@
-"""Law 6 at the call: allowed patterns, denials and paths, with real files and commands; a denial beats everything."""
+"""Law 6 for calls: allowed patterns, denials and paths, with real files and commands; denials override all."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def _outcomes(here: Arena) -> dict[str, str]:
-    """How each call ended, by its address in the order they were ruled on: the state, and why when it was denied."""
+    """The result of each call in order: its state, and the reason of a denial."""
     found: dict[str, str] = {}
     for draft in await here.log():
         if draft.type == "call.authorized":
@@ -26,7 +26,7 @@ async def _outcomes(here: Arena) -> dict[str, str]:
 
 
 async def _states(here: Arena, *wanted: JsonObject, agent: str) -> list[str]:
-    """How each call of one reply ended, in one word, of an agent with these fields."""
+    """The state of each call of one reply, of an agent with these fields."""
     fields = f"      {agent}\n      script: [{{call: {list(wanted)}}}, {{done: x}}]\n"
     await here.apply(f"tasks:\n  t:\n    cwd: work\n    agent:\n{fields}")
     await here.until_state("task/t", "done", "failed")
@@ -80,7 +80,7 @@ async def test_law_6_what_is_listed_and_searched_is_what_may_be(tmp_path: Path) 
     assert "code/a.txt" in hits
 
 
-async def test_law_6_a_denial_holds_though_the_call_is_allowed_by_name_by_pattern_and_by_a_yes(tmp_path: Path) -> None:
+async def test_law_6_denial_overrides_permission_by_name_by_pattern_and_by_approval(tmp_path: Path) -> None:
     # Seen elsewhere: allowances were looked at first, and a yes for the session was one for all.
     async with arena(tmp_path) as here:
         await here.apply("""

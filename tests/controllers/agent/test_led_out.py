@@ -1,4 +1,4 @@
-"""An agent that puts links where it works gets nobody below it, of its own making or not, to work behind them."""
+"""An agent that creates links in its folder cannot make agents below it work outside of it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ OUT = "ln -s .. out"
 
 
 async def made(here: Arena, line: str, child: str) -> JsonObject:
-    """What the maker is told of its child, when all has come to an end."""
+    """What the parent is told about its child after all tasks have ended."""
     await here.apply(MAKER.replace("LINE", line).replace("CHILD", child))
     await here.until_state("task/t", "done", "failed")
     (result,) = await here.results("task")
@@ -59,7 +59,7 @@ async def test_an_agent_whose_folder_is_a_link_out_of_its_makers_never_begins(fo
         await here.settled()
 
 
-async def test_a_command_below_an_agent_gets_a_missing_folder_and_none_behind_a_link_that_leads_out(
+async def test_command_of_a_descendant_gets_its_missing_folder_but_none_outside(
     folder: Path,
 ) -> None:
     async with arena(folder) as here:

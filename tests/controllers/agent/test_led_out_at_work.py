@@ -1,4 +1,4 @@
-"""A command whose folder is led out while it runs, and its owner with it: it ran, and what it did is told."""
+"""A command's folder is replaced by a link while it runs, and its owner dies: the call keeps its result."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ PLAN = """
 
 
 async def begun(here: Arena, last: str) -> None:
-    """Returns when the command runs, while another holds a file."""
+    """Return when the command runs while another agent holds a file."""
     await here.apply(PLAN.replace("LAST", last))
     await here.until(lambda: any(one.status.get("holders") for one in here.store.view.list("lock")))
     await anyio.Path(here.folder / "ready").write_text("go\n")

@@ -1,4 +1,4 @@
-"""Locks that agents take: with what they write, by asking, and what becomes of a write without one."""
+"""Locks that agents take for their writes or with `lock`, and writes that others' locks refuse."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ TOOLS = "[read, write, edit, lock, release, shell, send]"
 
 
 def agent(script: str, *, more: str = "") -> str:
-    """A task's agent with a script, for below `tasks:`."""
+    """An agent's task with a script, for `tasks:`."""
     steps = "".join(f"        - {line}\n" for line in script.strip().splitlines())
     return f"    agent:\n      tools: {TOOLS}\n{more}      script:\n{steps}"
 
 
 async def run(here: Arena, script: str, *, more: str = "") -> None:
-    """The plan of one agent, to its end."""
+    """Run the plan of one agent to its end."""
     await here.apply(f"tasks:\n  one:\n{agent(script, more=more)}")
     await here.until_state("task/one", "done", "failed")
     await here.settled()
@@ -38,7 +38,7 @@ async def records_with(here: Arena, kind: str) -> list[JsonObject]:
     return [draft.data for draft in await here.log() if draft.type == kind]
 
 
-async def test_a_write_is_locked_in_the_append_of_its_start_and_free_in_that_of_the_turns_end(tmp_path: Path) -> None:
+async def test_write_lock_is_granted_with_the_start_and_released_with_the_end_of_the_turn(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         await run(here, "call: {write: {path: a.txt, content: one}}\ndone: x")
         await here.store.flush(here.store.view.rev)
@@ -151,7 +151,7 @@ done: x
 async def test_two_agents_read_and_one_writes_then_the_other_writes_is_refused_and_told(
     tmp_path: Path, kept: str
 ) -> None:
-    """The race of the source documents: the loser is shown the difference, and nothing is lost."""
+    """The race of the source documents: the second writer gets the difference, and no change is lost."""
     (tmp_path / "a.txt").write_text("base\n")
     async with arena(tmp_path) as here:
         plan = f"""
@@ -203,18 +203,18 @@ GATE = "  gate: {run: 'until test -e open; do sleep 0.02; done'}\n"
 
 
 def two(first: str, second: str, *, more: str = "") -> str:
-    """The second agent begins when there is a file `open`."""
+    """The second agent starts when the file `open` exists."""
     return f"tasks:\n  first:\n{agent(first)}  second:\n    needs: [gate]\n{agent(second, more=more)}{GATE}"
 
 
 async def begun(here: Arena, first: str, second: str, *, more: str = "") -> None:
-    """The second agent begins when the first holds what it wants."""
+    """The second agent starts when the first holds the lock that it wants."""
     await here.apply(two(first, second, more=more))
     await here.until(lambda: bool(here.store.view.list("lock")))
     (here.folder / "open").touch()
 
 
-async def test_a_write_to_what_another_holds_waits_as_a_level_and_goes_on_when_it_is_let_go(tmp_path: Path) -> None:
+async def test_write_to_a_locked_file_waits_as_state_and_continues_after_the_release(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         await begun(here, HOLDS, "call: {write: {path: a.txt, content: mine}}\ndone: x")
         await here.until_state("agent/second", "blocked")
@@ -347,7 +347,7 @@ def first_lets_go(here: Arena) -> tuple[Change, ...]:
     return grants.release_changes(here.store.view, grants.lock_owner(here.get("agent/first")))
 
 
-async def test_a_lock_is_granted_as_things_are_when_programs_have_looked_at_the_call_and_to_one_alone(
+async def test_lock_is_granted_to_one_call_by_the_state_after_its_programs_ran(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "guard.py").write_text(

@@ -1,4 +1,4 @@
-"""Locks that are taken from their holders, and files that shell commands change under the locks of others."""
+"""Locks that are broken or expire, and files that shell commands change although others hold them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def broken(here: Arena, path: str) -> None:
-    """A person takes the lock, as `plan unlock` does."""
+    """An operator breaks the lock, as `plan unlock` does."""
     made = grants.break_lock(here.store.view, path, "human:cli", "I need it", here.world.clock.now())
     await here.store.append(RecordDraft("lock.fenced", "human:cli", f"lock/{path}", made.changes))
 
@@ -70,7 +70,7 @@ async def test_who_lost_a_lock_that_nobody_has_by_now_is_told_to_do_it_again(tmp
         holder = """
 call: {lock: {paths: [a.txt]}}
 {when: go, call: {write: {path: a.txt, content: mine}}}
-expect: {error: LockLost, contains: "nobody has it now.\\nNothing was written: look at what is there now. Do it again"}
+expect: {error: LockLost, contains: "Nothing was written. Look at the current content first. Repeat the call"}
 call: {write: {path: a.txt, content: mine}}
 done: x
 """
@@ -100,7 +100,7 @@ done: x
         assert here.read("a.txt") == "mine"
 
 
-async def test_a_lock_that_is_broken_while_its_write_is_under_way_is_found_out_at_the_write_itself(
+async def test_lock_broken_during_a_write_is_detected_by_the_write(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "guard.py").write_text(
@@ -141,7 +141,7 @@ call: {lock: {paths: ["src/**"], reason: mine}}
 
 
 def intruded(command: str) -> str:
-    """One holds `src/**`; another runs a command when it is told to."""
+    """One agent holds `src/**`; another runs a command when it gets a message."""
     other = f"{{when: go, call: {{shell: {{command: {command}}}}}}}\ndone: x"
     return f"tasks:\n  one:\n{agent(HOLDER)}  two:\n{agent(other)}"
 
@@ -153,7 +153,7 @@ async def held(here: Arena, plan: str) -> None:
     await here.until(lambda: bool(here.store.view.list("lock")))
 
 
-async def test_a_command_that_changes_what_others_hold_is_told_to_both_recorded_and_a_condition(tmp_path: Path) -> None:
+async def test_command_that_changes_a_locked_file_is_reported_recorded_and_a_condition(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         await held(here, intruded("'echo over > src/a.txt; echo new > src/new.txt; echo free > free.txt'"))
         await here.tell("agent/two", "go", "m1")
@@ -169,7 +169,7 @@ async def test_a_command_that_changes_what_others_hold_is_told_to_both_recorded_
         await here.tell("agent/one", "let go", "m3")
 
 
-async def test_the_condition_of_a_violation_goes_with_a_command_that_leaves_what_others_hold_alone(
+async def test_lock_violation_condition_ends_with_a_command_that_changes_no_locked_file(
     tmp_path: Path,
 ) -> None:
     async with arena(tmp_path) as here:
@@ -186,7 +186,7 @@ async def test_the_condition_of_a_violation_goes_with_a_command_that_leaves_what
 
 
 async def heard(here: Arena) -> list[JsonObject]:
-    """What the holder was told, by whatever turn."""
+    """All messages to the holder, in any turn."""
     changes = [change for draft in await here.log() for change in draft.changes if change.address == "agent/one"]
     merges = [getattr(change, "merge", {}) for change in changes]
     return [each for merge in merges for each in (merge.get("inbox") or {}).values() if each]
@@ -212,7 +212,7 @@ async def test_commands_cost_nothing_more_where_nobody_holds_anything(tmp_path: 
         assert not [draft for draft in await here.log() if draft.type == "call.progressed"]
 
 
-async def test_a_model_is_shown_at_the_end_of_its_prompt_what_it_holds_and_no_longer_than_it_does(
+async def test_prompt_ends_with_the_locks_that_the_agent_holds_now(
     tmp_path: Path,
 ) -> None:
     calls = [

@@ -1,4 +1,4 @@
-"""Messages: what is refused and why, what is delivered once, who may write to whom."""
+"""Messages: refusals with reasons, delivery exactly once, and which agents may write to which."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Post:
         self.view.fold(Record(rev, 0.0, 1, RecordDraft("message.sent", "human:cli", "agent/.", changes)))
 
     def send(self, message: Message) -> str:
-        """What became of it: new, the same as before, or the reason of its refusal."""
+        """The result of a delivery: new, the same as before, or the reason of its refusal."""
         answer = message_policy.delivery_changes(self.view, message)
         if isinstance(answer, message_policy.DeliveryRefused):
             return answer.reason
@@ -112,7 +112,7 @@ bridges = st.lists(
 
 
 def said_by_the_plan(sender: str, receiver: str, talks: list[str]) -> bool:
-    """The rule in other words: up always; else only what a word of the topology names."""
+    """The rule in other words: an agent may always write to its ancestors, else only to what its topology names."""
     one, two = parse_address(sender).path, parse_address(receiver).path
     if one[: len(two)] == two:
         return one != two

@@ -1,4 +1,4 @@
-"""Programs and Python functions as minds, and what becomes of nonsense."""
+"""Programs and Python functions as deciders, and invalid output."""
 
 from __future__ import annotations
 

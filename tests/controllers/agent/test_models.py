@@ -1,4 +1,4 @@
-"""Agents that think with a scripted model: turns, transcripts, and every way in which a reply can be odd."""
+"""Agents with a scripted model: turns, transcripts, and every kind of unusual reply."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def says(text: str) -> dict[str, Any]:
 
 
 async def run(here: Arena, plan: str = PLAN) -> str:
-    """Runs the plan to its end and gives the task's state."""
+    """Run the plan to its end. Returns the state of the task."""
     await here.apply(plan)
     await here.until_state("task/.", "done", "failed")
     await here.settled()
@@ -180,7 +180,7 @@ async def test_a_call_that_was_cut_off_is_told_so(tmp_path: Path) -> None:
         assert await run(here) == "done"
     tool = asked(models)[-1]
     assert tool["role"] == "tool"
-    assert "cut off inside of it" in tool["content"] and "Go on in smaller pieces" in tool["content"]
+    assert "cut off inside this call" in tool["content"] and "Go on in smaller pieces" in tool["content"]
 
 
 async def test_an_empty_reply_is_asked_again_once_with_the_same_news(tmp_path: Path) -> None:

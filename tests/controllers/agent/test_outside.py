@@ -1,4 +1,4 @@
-"""Other command-line agents as minds: a real small one, in a real process, under the bounds that every mind has."""
+"""CLI agents as deciders: a real small program in a real process, within the limits of every decider."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ async def test_with_sessions_a_later_turn_is_told_only_the_news(tmp_path: Path) 
     ("goal", "shape", "reason"),
     [
         ("EXIT 3", "", "exited with 3: something broke"),
-        ("FAIL", "output: json-lines", "says that it failed: I could not"),
+        ("FAIL", "output: json-lines", "reported an error: I could not"),
         ("SLEEP 30", "timeout: 300ms", "timed out"),
         ("SAY x", "output: json, field: /nothing", "gave no answer"),
     ],
@@ -104,7 +104,7 @@ async def test_a_failure_fails_the_task_with_its_tail(tmp_path: Path, goal: str,
         assert reason in str(here.get("task/.").status), here.get("task/.").status
 
 
-async def test_it_sees_the_clean_environment_and_what_is_declared_and_no_log_shows_a_secret(tmp_path: Path) -> None:
+async def test_cli_agent_sees_the_clean_environment_and_no_log_shows_a_secret(tmp_path: Path) -> None:
     (tmp_path / "env.py").write_text("import os, json\nprint('SECRET=' + os.environ['TOKEN'], sorted(os.environ))\n")
     run_it = json.dumps([sys.executable, "env.py"])
     text = f"goal: g\nagent:\n  outside: {{run: {run_it}, env: {{TOKEN: 'env:OUR_TOKEN', MODE: fast}}}}"

@@ -1,4 +1,4 @@
-"""Pausing stops at the boundary: what is under way comes to its end, and is used when the task goes on."""
+"""Pausing lets running work finish, and its results are used when the task resumes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def test_a_reply_that_comes_while_its_task_is_paused_is_used_and_paid_once
         assert (await here.types()).count("model.requested") == 1
 
 
-async def test_law_5_a_call_that_runs_while_its_task_is_paused_is_in_doubt_when_its_owner_leaves(
+async def test_law_5_running_call_of_a_paused_task_is_unknown_after_its_owner_ends(
     tmp_path: Path,
 ) -> None:
     plan = "agent: {tools: [shell], script: [{call: {shell: {command: touch began; sleep 60}}}]}"

@@ -1,4 +1,4 @@
-"""From tokens to money: the worst case, the bill, and prices that nobody knows."""
+"""Costs from tokens: the most that a request can cost, the bill, and unknown prices."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_the_bill_is_the_providers_count_with_what_was_cached_cheaper() -> None:
     ("policy", "is_bounded", "is_refused"),
     [("refuse", True, True), ("refuse", False, False), ("allow", True, False), ("estimate", False, False)],
 )
-def test_an_unknown_price_is_refused_only_where_money_is_bounded_and_nobody_said_otherwise(
+def test_unknown_price_is_refused_only_with_a_money_budget_and_the_default_policy(
     policy: str, is_bounded: bool, is_refused: bool
 ) -> None:
     found = catalog.price_for_budget(NoModelClient(), "openai/new-one", policy, is_bounded=is_bounded)
@@ -38,13 +38,13 @@ def test_an_unknown_price_is_refused_only_where_money_is_bounded_and_nobody_said
 
 def test_a_refusal_says_how_to_get_further() -> None:
     assert UnpricedModel("x/y").unblocks == (
-        "state its price: models: {x/y: {price: {in: …, out: …}}} (dollars a million tokens)",
+        "state its price: models: {x/y: {price: {in: …, out: …}}} (dollars per million tokens)",
         "plan patch . limits.unknown-price=estimate",
         "plan patch . limits.unknown-price=allow",
     )
 
 
-def test_an_estimate_is_the_dearest_price_of_the_provider_and_of_all_where_it_has_none() -> None:
+def test_estimated_price_is_the_highest_of_the_provider_or_of_all() -> None:
     known = {name: row.price for name, row in catalog.price_table().items() if row.price is not None}
     of_provider = [price for name, price in known.items() if name.startswith("openai/")]
     found = catalog.price_for_budget(NoModelClient(), "openai/new-one", "estimate", is_bounded=True)

@@ -1,4 +1,4 @@
-"""Whole conversations of agents over HTTP, with servers that refuse what their providers are known to refuse."""
+"""Whole conversations over HTTP, with servers that refuse what their providers are known to refuse."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ agent: {{model: "{model}", tools: [write, read, list], lock: task}}
 
 @asynccontextmanager
 async def played(folder: Path, script: Script, *, name: str = "m") -> AsyncIterator[tuple[Arena, RunningServer]]:
-    """An agent whose model is a server with `script`, when its task is done."""
+    """An agent whose model is a server with `script`, after its task is done."""
     around = RouteContext({LOOPBACK_ONLY: "1"}, folder)
     async with running(script) as server:
         table = ModelTable(((name.partition("/")[0], {"url": server.url, "key": "file:key"}),))
@@ -58,7 +58,7 @@ async def test_mistral_takes_every_request_of_a_conversation_with_rejections_and
     assert server.left == []
 
 
-async def test_an_unknown_server_with_mistrals_rules_is_asked_in_its_order_after_one_refusal(tmp_path: Path) -> None:
+async def test_unknown_server_with_mistral_rules_gets_its_message_order_after_one_error(tmp_path: Path) -> None:
     rejected = replies([{"name": "done", "arguments": {"result": "x"}}], [WRITE], "done")
     async with played(tmp_path, {"vendor": "mistral", "steps": rejected}) as (here, server):
         assert here.state("task/.") == "done"

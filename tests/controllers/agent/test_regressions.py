@@ -1,4 +1,4 @@
-"""Faults that agents elsewhere are known for, one test each. The docstring says which; issues are named in brackets."""
+"""Bugs that other agent systems are known for, one test each. The docstring names the bug, with its issue."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.anyio
 
 
 def told(models: ScriptedModels, index: int = -1) -> str:
-    """All that one request shows."""
+    """The whole text of one request."""
     return json.dumps(asked(models, index))
 
 
@@ -43,7 +43,7 @@ async def test_a_reply_and_all_of_its_calls_are_one_append(tmp_path: Path) -> No
 
 
 async def test_a_call_that_a_person_refuses_is_a_result_and_the_work_goes_on(tmp_path: Path) -> None:
-    """A refused call hung its task for ever (agentcontrolplane#64)."""
+    """A rejected call blocked its task forever (agentcontrolplane#64)."""
     models = ScriptedModels([calls(call("shell", command="echo push"), call("list")), says("then not")])
     async with arena(tmp_path, models=models) as here:
         await here.apply(PLAN + "approve: ['shell(echo push*)']\n")
@@ -58,7 +58,7 @@ async def test_a_call_that_a_person_refuses_is_a_result_and_the_work_goes_on(tmp
 
 
 async def test_a_command_that_nobody_saw_end_is_told_as_such_and_not_run_blindly(tmp_path: Path) -> None:
-    """Calls ran before any record of it, so a crash made them again without a word."""
+    """Calls ran before they were recorded, so a crash repeated them silently."""
     slow = calls(call("shell", command="echo x >> log; sleep 60"))
     async with arena(tmp_path, models=ScriptedModels([slow])) as here:
         await here.apply(PLAN)
@@ -87,7 +87,7 @@ async def test_calls_given_up_in_the_middle_leave_none_without_an_answer(tmp_pat
 
 @pytest.mark.parametrize("raw", ['{"path": "a", ', '"a"', "[1]", "null", "no json"])
 async def test_one_bad_call_does_not_poison_the_conversation(tmp_path: Path, raw: str) -> None:
-    """Arguments that are no JSON object, sent back as they were, are refused with every later request (vllm#43995)."""
+    """Arguments that are not a JSON object, sent back unchanged, fail every later request (vllm#43995)."""
     models = ScriptedModels([calls({"name": "list", "raw": raw}), says("so be it")])
     async with arena(tmp_path, models=models) as here:
         assert await run(here) == "done"
@@ -105,7 +105,7 @@ tasks:
 
 
 async def test_two_children_that_end_in_one_moment_are_both_told(tmp_path: Path) -> None:
-    """Of two siblings the second one's completion was lost (oh-my-openagent#6546)."""
+    """The end of the second of two siblings was lost (oh-my-openagent#6546)."""
     models = ScriptedModels([says("I wait"), {**says("both are there"), "when": {"last": ["from a", "from b"]}}])
     async with arena(tmp_path, models=models) as here:
         await here.apply(TWO)
@@ -120,7 +120,7 @@ async def test_two_children_that_end_in_one_moment_are_both_told(tmp_path: Path)
 
 
 async def test_a_child_that_ends_while_its_parent_is_busy_is_told_as_soon_as_it_is_not(tmp_path: Path) -> None:
-    """What a child reported while its parent worked was put off for ever (oh-my-openagent#5864)."""
+    """The report of a child was never delivered because its parent was busy (oh-my-openagent#5864)."""
     busy = calls(call("shell", command="touch busy; while ! test -f go; do sleep 0.02; done"))
     models = ScriptedModels([busy, {**says("a is done"), "when": {"last": "from a"}}])
     plan = TWO.replace("tools: [list]", "tools: [shell]").replace("  b: {goal: b,", "  b: {goal: b, cancel: true,")
@@ -153,7 +153,7 @@ async def test_a_fact_that_stands_is_told_once_however_often_it_is_looked_at(tmp
 
 
 async def test_what_has_just_begun_is_left_alone_by_edits_of_others_and_of_what_is_hot(tmp_path: Path) -> None:
-    """A session that was just started was drained for drift, since everything counted as drift (gascity#127)."""
+    """A session that had just started was drained for drift, because everything counted as drift (gascity#127)."""
     async with arena(tmp_path) as here:
         await here.apply("""
             tasks:
@@ -168,7 +168,7 @@ async def test_what_has_just_begun_is_left_alone_by_edits_of_others_and_of_what_
 
 
 async def test_an_edit_that_restarts_begins_one_new_run_and_no_more(tmp_path: Path) -> None:
-    """What was restarted for its drift had drifted again, for ever (gascity#5717)."""
+    """A restart for drift caused drift again, forever (gascity#5717)."""
     async with arena(tmp_path) as here:
         await here.apply("agent: {script: [{when: {message: end}, done: x}]}")
         await here.until_state("agent/.", "asleep")
@@ -183,7 +183,7 @@ async def test_an_edit_that_restarts_begins_one_new_run_and_no_more(tmp_path: Pa
 
 
 async def test_what_a_turn_had_read_when_it_was_called_off_is_read_again(tmp_path: Path) -> None:
-    """A message counted as read because a turn had begun with it, though no model ever answered that turn."""
+    """A message counted as read once a turn had started, although no model ever answered that turn."""
     models = ScriptedModels([{**says("late"), "hang": True, "times": 2}, says("I heard it")])
     async with arena(tmp_path, models=models) as here:
         await here.apply(PLAN)
@@ -196,7 +196,7 @@ async def test_what_a_turn_had_read_when_it_was_called_off_is_read_again(tmp_pat
 
 
 async def begin_anew(here: Arena) -> None:
-    """A person has the task begin anew."""
+    """An operator restarts the task."""
     await here.patch({"op": "add", "path": "/cancel", "value": True})
     await here.until_state("task/.", "cancelled")
     await here.patch({"op": "remove", "path": "/cancel"})
@@ -206,7 +206,7 @@ MINTED = re.compile(r"\b[0-9a-f]{12}\b")
 
 
 async def test_nothing_that_was_minted_is_shown_to_a_model(tmp_path: Path) -> None:
-    """Ids, revisions and clocks in a prompt make each run another one: nothing is cached and nothing replays."""
+    """Ids, revisions and times in a prompt make each run different, so no cache or replay works."""
     edit = calls(call("edit_plan", path="notes", value="n"), call("shell", command="touch began; sleep 60"))
     async with arena(tmp_path, models=ScriptedModels([edit])) as here:
         await here.apply("""

@@ -1,4 +1,4 @@
-"""Requests go upward, a yes is a patch of whoever says it, and nothing hangs when nobody is left to answer."""
+"""Requests go to ancestors, an approval is the approver's patch, and an unanswerable request never hangs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scripted agents on the whole machine: store, gate, compiler, engine and processes are real."""
+"""Scripted agents with a real store, gate, compiler, engine and real processes."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ async def test_a_rejected_claim_with_no_step_left_fails_the_task(tmp_path: Path)
     async with arena(tmp_path) as here:
         await here.apply("agent: {script: [{done: done}]}\nacceptance: [{require-file: a.txt}]")
         assert await ended(here) == "failed"
-        assert "no step is left" in here.get("agent/.").status["claim"]["result"][0]
+        assert "no step left" in here.get("agent/.").status["claim"]["result"][0]
 
 
 async def test_a_retry_is_a_new_incarnation_that_starts_the_script_again(tmp_path: Path) -> None:
@@ -387,7 +387,7 @@ async def test_a_mind_that_asks_for_turns_and_does_nothing_is_stuck_and_sleeps(t
         await here.apply('agent: {python: "mind.py:step"}')
         await here.until_state("agent/.", "asleep")
         await here.settled()
-        assert "did nothing" in here.get("agent/.").status["conditions"]["Stuck"]["message"]
+        assert "without doing anything" in here.get("agent/.").status["conditions"]["Stuck"]["message"]
         assert here.get("agent/.").status["used"]["turns"] == 16
         await here.tell("agent/.", "end", "m")
         assert await ended(here) == "done"

@@ -1,4 +1,4 @@
-"""Tools of servers in the agents' registry: which there are, in which order, and what denials reach."""
+"""Tools of tool servers in the registry: which exist, in which order, and which a denial covers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sessions: `endo` hands over, `meta` takes back, `hook` attaches; who may, and that nobody waits in a ring."""
+"""Sessions: `endo` hands over, `meta` takes back, `hook` attaches; who may do it, and no circular waits."""
 
 from __future__ import annotations
 
@@ -459,7 +459,7 @@ rights: {models: [test/top, test/small], grant: {models: [test/small], tools: [w
             assert "test/dear" in said
 
 
-async def test_no_answer_tells_an_agent_which_hooks_watch_it_and_what_it_said_itself_is_so_already(
+async def test_answers_do_not_reveal_the_hooks_that_watch_an_agent(
     tmp_path: Path,
 ) -> None:
     hook: JsonObject = {"name": "own", "on": ["on-end"], "rule": [{"comment": "x"}]}

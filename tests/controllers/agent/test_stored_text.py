@@ -1,4 +1,4 @@
-"""Agents change files as these are stored: encoding, byte order mark, line ends, mode, owner and links."""
+"""Agents keep encoding, byte order mark, line ends, mode, owner and links of the files that they change."""
 
 from __future__ import annotations
 

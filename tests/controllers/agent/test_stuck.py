@@ -1,4 +1,4 @@
-"""An agent that repeats what has failed is stopped, and a stronger model continues its conversation if it may."""
+"""An agent that repeats failed attempts is stopped, or a stronger model continues its conversation."""
 
 from __future__ import annotations
 
@@ -244,7 +244,7 @@ async def test_the_hint_at_an_escalations_budget_raises_the_cap_of_its_tier_with
 
 
 class Thinking(ScriptedModels):
-    """Models that send thoughts of their own with each reply; `sent` is what each request was made with."""
+    """Models that return thoughts with each reply; `sent` has the messages of each request."""
 
     sent: tuple[bytes, ...] = ()
 

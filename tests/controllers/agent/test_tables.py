@@ -1,4 +1,4 @@
-"""What the plan says of models counts at once, for agents too that could ask none."""
+"""Edits of the plan's table of models count immediately, also for blocked agents."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def test_the_cure_of_a_model_without_a_key_is_a_cure(tmp_path: Path) -> None:
-    """An agent that is blocked with the words `state a key` goes on when one is stated, and nobody has to resume it."""
+    """An agent that is blocked with the hint `state a key` continues when a key is stated, without a resume."""
     found: list[Arena] = []
 
     def table() -> ModelTable:

@@ -1,4 +1,4 @@
-"""A tier's budget bounds each agent by itself: nothing of the parent's is set aside for it. Limits are named."""
+"""The budget of a tier limits each agent by itself and reserves nothing of its parent's. Limits are named."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def ready(here: Arena, task: str) -> JsonObject:
 
 
 async def obey(here: Arena, way: str) -> None:
-    """Does what a hint says: `plan patch TASK FIELD=VALUE …`."""
+    """Run the command of a hint: `plan patch TASK FIELD=VALUE …`."""
     _, verb, task, *settings = way.split()
     assert verb == "patch"
     prefix = "" if task == "." else "".join(f"/tasks/{name}" for name in task.partition("/")[2].split("/"))
@@ -62,7 +62,7 @@ async def test_an_agent_adds_a_child_whose_cap_is_over_what_it_has_left(tmp_path
         assert here.state("task/.") == "done"
 
 
-async def test_an_agent_at_its_tiers_cap_is_parked_with_the_line_and_the_hint_sets_it_going(tmp_path: Path) -> None:
+async def test_agent_at_its_tier_cap_is_parked_and_continues_after_the_hint_is_run(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         await here.apply(f"""
             budget: {{turns: 40}}

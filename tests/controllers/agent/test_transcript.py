@@ -1,4 +1,4 @@
-"""What stands in a conversation: names that every provider takes and that tell every tool from every other."""
+"""Tool names in a conversation: every provider accepts them, and no two tools have the same name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a shell command does to files that another agent holds is noticed, whatever it does to them, and to how many."""
+"""Changes by a shell command to files that another agent holds are detected, of any kind and number."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ OTHER = """
 
 
 async def called(folder: Path, paths: str, call: str) -> str:
-    """What the `other` agent is told of its `call` while the `holder` has the lock on `paths`."""
+    """The result that the `other` agent gets for its `call` while the `holder` has the lock on `paths`."""
     plan = HOLDER.replace("PATHS", paths) + OTHER.replace("CALL", call)
     async with arena(folder) as owner:
         await owner.apply(plan)

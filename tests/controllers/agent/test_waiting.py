@@ -1,4 +1,4 @@
-"""Calls that wait: asleep or blocked with a reason, over when a level says so, and nothing in memory meanwhile."""
+"""Waiting calls: asleep or blocked with a reason, ended by the state, and no memory while they wait."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def watch(context: ToolContext, what: What = "child") -> CallEnding:
 
 
 async def slow_watch(context: ToolContext, what: What = "child") -> CallEnding:
-    """The same after a start that takes time."""
+    """`watch` after a start that takes time."""
     await anyio.lowlevel.checkpoint()
     return watch(context, what)
 
@@ -65,7 +65,7 @@ def waiting_call(here: Arena) -> Resource | None:
 
 
 async def touch(here: Arena, name: str) -> None:
-    """Makes a level move and has the agent look at it; the poke says nothing of what moved."""
+    """Change a state that the agent waits for and wake the agent; the wake-up does not say what changed."""
     (here.folder / name).touch()
     here.work.poke("agent/.")
 
@@ -187,7 +187,7 @@ async def test_time_in_a_wait_is_not_active_time(tmp_path: Path) -> None:
 
 
 async def looked_at(here: Arena) -> None:
-    """Goes on until the task is done; the world is as it waits for, once it waits."""
+    """Run until the task is done; the awaited state is set once the call waits."""
     if here.find("plan/arena") is None:
         await here.apply(PLAN.replace("WHAT", "input"))
     if here.state("task/.") not in ("done", "failed"):

@@ -1,4 +1,4 @@
-"""Nobody sleeps with a reason to be awake, nothing is told twice, and what is asleep costs rows only."""
+"""No agent sleeps while it has a reason for a turn, no news comes twice, and a sleeping agent is only rows."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ NAMES = ("a", "b", "c")
 
 
 def awake_though_asleep(here: Arena) -> list[str]:
-    """Agents that rest though `decide` has something for them to do."""
+    """Agents that rest although `decide` has a step for them."""
     looker = AgentReconciler(here.world)
     found = []
     for agent in here.store.view.list("agent"):
@@ -49,7 +49,7 @@ def awake_though_asleep(here: Arena) -> list[str]:
 
 
 async def told(here: Arena) -> Counter[str]:
-    """How often each inbox message was in a turn."""
+    """How often each inbox message was part of a turn."""
     log = await here.log()
     return Counter(message for draft in log if draft.type == "turn.started" for message in draft.data["read"])
 

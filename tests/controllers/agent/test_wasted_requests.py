@@ -1,4 +1,4 @@
-"""What a request cost is counted though nothing came of it, and nothing stays set aside for one that is over."""
+"""Failed and cancelled requests are billed, and no reservation of an ended request is left."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ def tokens(here: Arena, task: str = "task/.") -> JsonObject:
 
 
 def reserved_in(here: Arena) -> frozenset[str]:
-    """The requests that something is set aside for."""
+    """The requests with a reservation."""
     task = here.find("task/.")
     found: JsonObject = {} if task is None else task.status.get("ledger", {}).get("tokens", {}).get("reserved", {})
     return frozenset(op for ops in found.values() for op in ops)
 
 
 async def failures(here: Arena) -> list[tuple[str, bool]]:
-    """The reasons of the requests that gave nothing, and whether their usage is known."""
+    """The reasons of failed requests, and whether their usage is known."""
     return [(each.data["reason"], "usage" in each.data) for each in await here.log() if each.type == "model.failed"]
 
 
-async def test_a_model_that_a_mixin_asks_once_more_is_billed_for_both_and_reserved_for_each(tmp_path: Path) -> None:
+async def test_request_repeated_by_a_mixin_is_billed_and_reserved_separately(tmp_path: Path) -> None:
     models = ScriptedModels([HANGS, says("ok")])
     async with arena(tmp_path, models=models) as here:
         watch(here)

@@ -57,7 +57,7 @@ async def outcome(here: Arena, text: str) -> dict[str, Any]:
     return found
 
 
-async def test_readers_on_the_weaker_model_read_in_parallel_and_the_findings_have_their_sources(tmp_path: Path) -> None:
+async def test_readers_use_the_weaker_model_in_parallel_and_findings_have_sources(tmp_path: Path) -> None:
     served = {"/search": engine("/a", "/b", "/a#twice"), "/a": page("<p>It is 3 m"), "/b": page("<p>It is 4 m")}
     async with serving(served) as pages:
         models = ScriptedModels([*reads(pages.url("/a"), "3 m high"), *reads(pages.url("/b"), "4 m high")])

@@ -1,4 +1,4 @@
-"""Escapes from the workspace, each by name, and the races around them."""
+"""Attempts to escape from the workspace, each by name, and races with them."""
 
 from __future__ import annotations
 

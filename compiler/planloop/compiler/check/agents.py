@@ -16,7 +16,7 @@ from planloop.schemas import address as addresses
 from planloop.schemas import json_pointer, limits
 from planloop.schemas.canonical_json import JsonObject
 from planloop.schemas.objects.agent import ADDRESS
-from planloop.schemas.objects.model import PROVIDERS, parse_model_name
+from planloop.schemas.objects.model import PROVIDERS, ModelTable, model_table, parse_model_name, with_provider
 from planloop.schemas.secret import REFERENCES
 from planloop.schemas.spec.agent import STEP_VERBS
 
@@ -214,8 +214,10 @@ def check_models(document: JsonObject, tree: TaskTree, faults: Problems) -> None
     for name, server in document.get("mcp", {}).items():
         _check_headers(server, ("mcp", name), faults)
     known = [*PROVIDERS, *(name.partition("/")[0] for name in table)]
+    models = model_table(document)
     for text, to in _named(document, tree):
         _check_name(text, to, known, faults)
+        _check_provider(text, to, models, faults)
     for agent, to in written_agents(document, tree):
         if "model" in agent.get("escalate", {}):
             own = parse_model_name(str(agent.get("model", ""))).provider
@@ -280,6 +282,17 @@ def _check_name(text: str, to: Pointer, known: list[str], faults: Problems) -> N
         near = nearest_name(name.provider, known)
         if near is not None:
             faults.warn("P0213", f"unknown provider `{name.provider}`", f"did you mean `{near}`?", to=to)
+
+
+def _check_provider(text: str, to: Pointer, models: ModelTable, faults: Problems) -> None:
+    """Warn of a name without a provider, unless the table of models says where it is."""
+    name = parse_model_name(text)
+    meant = with_provider(name.real)
+    if not meant or name.tape == "replay" or faults.are_many:
+        return
+    row = models.config(name.real)
+    if not (row.url or row.api or models.asked(name.real) != name.real):
+        faults.warn("P0213", f"`{name.real}` names no provider", f"did you mean `{meant}`?", to=to)
 
 
 def _check_escalation(text: str, to: Pointer, known: list[str], faults: Problems) -> None:

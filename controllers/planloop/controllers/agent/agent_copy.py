@@ -19,13 +19,13 @@ from planloop.schemas.objects.message import Message
 from planloop.schemas.objects.task import ENDED
 from planloop.schemas.resource import Resource
 
-# An agent in a file: what it lived through, what the plan says of it, its children and its hooks, as JSON lines.
+# A dump file has an agent's memory and transcript, its fields in the plan, its children and its hooks, as JSON lines.
 #
-# The first line is the head, then a line for each blob of the transcripts, then an end with the count and a digest of
-# all before it: a torn file has no end, a changed one another digest. A file is no more than a proposal: restoring
-# makes a child with the rights of any child, and text that could pass for instructions of the system is refused.
+# The first line is the head, followed by a line for each blob of the transcripts, and an end with the count and digest
+# of everything before it: a truncated file has no end, and a changed file has another digest. Restoring a file is like
+# adding a child: it gets no more rights than any child, and messages with the role `system` are rejected.
 #
-# Version 1 had the agent alone and is still read.
+# Version 1 had the agent without children and hooks, and can still be read.
 
 DUMP_FORMAT: Final = "planloop-agent"
 DUMP_VERSION: Final = 2
@@ -33,19 +33,24 @@ READABLE_VERSIONS: Final = (1, 2)
 DUMP_ROLES: Final = frozenset({"user", "assistant", "tool"})
 
 FIELDS_LEFT_BEHIND: Final = frozenset({"open", "protect", "approve", "granted", "moved", "case"})
-"""Fields of a child that do not go along: what people set or gave, and what is said of its place in the plan."""
+"""Fields of a child that are not copied: what operators set or granted, and what depends on its place in the plan."""
+
+
+NOT_A_DUMP: Final = "it is not a dump of an agent"
+TRUNCATED: Final = "it is truncated: its end is missing"
+INVALID_HEAD: Final = "its first line is malformed"
 
 
 class InvalidDump(ValueError):
-    """The file is no dump of an agent, or not a whole one. The message says why, after "it"."""
+    """The file is not a complete dump of an agent. The message continues a sentence about the file."""
 
 
 @frozen
 class AgentDump:
-    """`carried` is the experience (memory, transcript, summary), `agent` its fields as the plan had them.
+    """`carried` is the experience (memory, transcript, summary), `agent` are the agent's fields in the plan.
 
-    `hooks` are those of its task and `tasks` the tasks below it, as the plan had them; `members` are the experiences of
-    the agents of these, by their paths below it.
+    `hooks` and `tasks` are the hooks and child tasks of its task in the plan; `members` are the experiences of their
+    agents, by path relative to it.
     """
 
     name: str
@@ -59,13 +64,13 @@ class AgentDump:
 
     @property
     def experiences(self) -> Iterator[tuple[str, JsonObject]]:
-        """Of the agent itself, under the empty path, and of those below it."""
+        """The experience of the agent itself, with the empty path, and those of its descendants."""
         yield "", self.carried
         yield from self.members.items()
 
 
 def encode_dump(dump: AgentDump, get_blob: ReadBlob) -> bytes:
-    """The file of an agent, with the blobs that its transcripts name. Raises InvalidDump: it is too big."""
+    """The dump file of an agent, with the blobs of its transcripts. Raises InvalidDump if it is too large."""
     head: JsonObject = {
         "format": DUMP_FORMAT,
         "version": DUMP_VERSION,
@@ -85,47 +90,49 @@ def encode_dump(dump: AgentDump, get_blob: ReadBlob) -> bytes:
             lines.append(encode({"blob": blob, "text": content.decode()}))
     body = b"".join(line + b"\n" for line in lines)
     whole = body + encode({"end": len(lines), "digest": sha256_hex(body)}) + b"\n"
-    if len(whole) > limits.DUMP_BYTES_MAX:
-        raise InvalidDump(f"it has {len(whole)} bytes; the most is {limits.DUMP_BYTES_MAX}")
+    _check_size(len(whole))
     return whole
 
 
 def decode_dump(content: bytes) -> AgentDump:
     """The dump in a file. Raises InvalidDump."""
-    if len(content) > limits.DUMP_BYTES_MAX:
-        raise InvalidDump(f"it has {len(content)} bytes; the most is {limits.DUMP_BYTES_MAX}")
+    _check_size(len(content))
     lines = content.split(b"\n")
     head = _line(lines[0])
     if head.get("format") != DUMP_FORMAT:
-        raise InvalidDump("it is no dump of an agent")
+        raise InvalidDump(NOT_A_DUMP)
     if head.get("version") not in READABLE_VERSIONS:
-        raise InvalidDump(
-            f"it is of version {head.get('version')!r}, and this reads {' and '.join(map(str, READABLE_VERSIONS))}"
-        )
+        readable = " and ".join(map(str, READABLE_VERSIONS))
+        raise InvalidDump(f"it has version {head.get('version')!r}; readable versions are {readable}")
     if len(lines) < 3 or lines[-1] != b"":
-        raise InvalidDump("it is torn: its end is missing")
+        raise InvalidDump(TRUNCATED)
     end, body = _line(lines[-2]), b"".join(line + b"\n" for line in lines[:-2])
     if end.get("end") != len(lines) - 2:
-        raise InvalidDump("it is torn: its end is missing")
+        raise InvalidDump(TRUNCATED)
     if end.get("digest") != sha256_hex(body):
-        raise InvalidDump("it was changed after it was written: its digest is another")
+        raise InvalidDump("it was changed after it was written: its digest does not match")
     return _checked(head, [_line(line) for line in lines[1:-2]])
+
+
+def _check_size(size_bytes: int) -> None:
+    if size_bytes > limits.DUMP_BYTES_MAX:
+        raise InvalidDump(f"it has {size_bytes} bytes; the limit is {limits.DUMP_BYTES_MAX}")
 
 
 def _checked(head: JsonObject, rows: list[JsonObject]) -> AgentDump:
     carried, agent = head.get("carried"), head.get("agent")
     if not isinstance(carried, dict) or not (agent is None or isinstance(agent, str | dict)):
-        raise InvalidDump("its head is not as it should be")
+        raise InvalidDump(INVALID_HEAD)
     blobs: dict[str, bytes] = {}
     for row in rows:
         text = str(row.get("text", "")).encode()
         if sha256_hex(text) != row.get("blob"):
-            raise InvalidDump("a part of its transcript is not what it says it is")
+            raise InvalidDump("a part of its transcript does not match its digest")
         _check_messages(text)
         blobs[sha256_hex(text)] = text
     parts = [head.get(name, {}) for name in ("hooks", "tasks", "members")]
     if not all(isinstance(each, dict) and all(isinstance(one, dict) for one in each.values()) for each in parts):
-        raise InvalidDump("its head is not as it should be")
+        raise InvalidDump(INVALID_HEAD)
     _check_tasks(parts[1])
     dump = AgentDump(str(head.get("name", "")), str(head.get("goal", "")), agent, carried, blobs, *parts)
     for _, one in dump.experiences:
@@ -136,37 +143,37 @@ def _checked(head: JsonObject, rows: list[JsonObject]) -> AgentDump:
 
 
 def _check_tasks(tasks: JsonObject) -> None:
-    """Raises InvalidDump for children that are not maps all the way down."""
+    """Raises InvalidDump if a task at any depth is not a map."""
     waiting: list[Json] = [tasks]
     while waiting:
         below = waiting.pop()
         if not isinstance(below, dict) or not all(isinstance(each, dict) for each in below.values()):
-            raise InvalidDump("its head is not as it should be")
+            raise InvalidDump(INVALID_HEAD)
         for node in below.values():
             if not isinstance(node.get("hooks", {}), dict):
-                raise InvalidDump("its head is not as it should be")
+                raise InvalidDump(INVALID_HEAD)
             waiting.append(node.get("tasks", {}))
 
 
 def _chunks(carried: JsonObject) -> Iterator[tuple[str, JsonObject]]:
     chunks = carried.get("transcript", {})
     if not isinstance(chunks, dict) or not all(isinstance(each, dict) for each in chunks.values()):
-        raise InvalidDump("its transcript is not as it should be")
+        raise InvalidDump("its transcript is malformed")
     yield from chunks.items()
 
 
 def _check_messages(text: bytes) -> None:
     for line in text.splitlines():
         if _line(line).get("role") not in DUMP_ROLES:
-            raise InvalidDump("its transcript has messages that no agent ever had")
+            raise InvalidDump(f"its transcript has a message with a role other than {', '.join(sorted(DUMP_ROLES))}")
 
 
 def restore_arguments(
     dump: AgentDump, name: str, sources: Mapping[str, str], goal: str = "", agent: str = ""
 ) -> JsonObject:
-    """What the `task` tool is told to add a restored agent under `name`; `sources` are from `kept`.
+    """The arguments of the `task` tool that add a restored agent as `name`; `sources` come from `store_carried`.
 
-    `goal` and `agent` replace what the file says.
+    `goal` and `agent` replace those in the file.
     """
     fields: JsonObject = {
         "id": name,
@@ -179,7 +186,7 @@ def restore_arguments(
 
 
 def _sourced(node: JsonObject, path: str, sources: Mapping[str, str]) -> JsonObject:
-    """A task of the dump: its agent, and those below, start with the memory that is kept for them."""
+    """A task of the dump, with agents that start with their stored experience, at every depth."""
     found = {name: value for name, value in node.items() if name not in FIELDS_LEFT_BEHIND}
     if isinstance(written := node.get("agent"), dict):
         found["agent"] = {key: value for key, value in written.items() if key != "from"}
@@ -196,18 +203,17 @@ def _line(line: bytes) -> JsonObject:
     try:
         value = decode_foreign(line)
     except ValueError:
-        raise InvalidDump("it is no dump of an agent: a line is no JSON") from None
+        raise InvalidDump(f"{NOT_A_DUMP}: a line is not JSON") from None
     if not isinstance(value, dict):
-        raise InvalidDump("it is no dump of an agent: a line is no map")
+        raise InvalidDump(f"{NOT_A_DUMP}: a line is not a map")
     return value
 
 
 def store_carried(dump: AgentDump, put_blob: Callable[[bytes], str]) -> dict[str, str]:
-    """Stores what the agents of a file begin with; returns what `from` is to say, by path, the first's under "".
+    """Store the experiences of the agents in a file. Returns their values of `from`, by path; the agent's own is "".
 
-    Of a turn only its messages are taken, and the name of a model that had it in place of the agent's own: whatever
-    else a file says of it (sizes, what it was before it was made shorter) would be believed of blobs that are not in
-    the file.
+    Of each turn, only its messages and the name of a model other than the agent's own are stored. Sizes and originals
+    in the file are ignored, because they may refer to blobs that the file does not contain.
     """
     found: dict[str, str] = {}
     for path, one in dump.experiences:
@@ -223,29 +229,29 @@ def store_carried(dump: AgentDump, put_blob: Callable[[bytes], str]) -> dict[str
 
 
 def load_carried(content: bytes | None) -> JsonObject:
-    """Inverse of `kept`: the experience in the blob that a `from` names. Raises InvalidDump when it is not there."""
+    """Inverse of `store_carried`: the experience in the blob that a `from` names. Raises InvalidDump."""
     if content is None:
-        raise InvalidDump("nothing was restored under this digest here")
+        raise InvalidDump("this plan has no restored agent with this digest")
     raw = _line(content)
     found = raw.get("carried")
     if raw.get("format") != DUMP_FORMAT or not isinstance(found, dict):
-        raise InvalidDump("what is stored there is no agent")
+        raise InvalidDump("the stored content is not an agent")
     return found
 
 
-# What an agent begins with that is a copy of another: transcript and memory, never rights, budget or mail.
+# A copy of another agent starts with its transcript and memory, never with its rights, budget or messages.
 #
-# Read when its first incarnation begins, and kept in its own status, so that a later one begins with the same though
-# the one it was copied from has gone on or is gone.
+# They are read when the first incarnation begins and kept in the status of the copy, so that later incarnations start
+# with the same, even if the other agent has continued or was removed.
 
 
 CARRIED_FIELDS: Final = ("memory", "transcript", "summary")
-"""What of a status is an agent's experience. Replies to come, mail, claims and counts are its own."""
+"""The members of an agent's status that are copied."""
 
 
 @frozen
 class AgentOrigin:
-    """`merge` goes into the status of the new incarnation; `blobs` are what it refers to."""
+    """`merge` goes into the status of the new incarnation; `blobs` are the blobs that it refers to."""
 
     merge: JsonObject
     blobs: tuple[str, ...] = ()
@@ -255,7 +261,7 @@ NO_ORIGIN: Final = AgentOrigin({})
 
 
 def read_origin(agent: ObservedAgent, view: View, get_blob: ReadBlob) -> AgentOrigin:
-    """What the incarnation that begins now takes over; nothing for agents that are no copies."""
+    """What the incarnation that begins now starts with; empty for agents that are not copies."""
     source = agent.spec.source
     if not source:
         return NO_ORIGIN
@@ -263,8 +269,8 @@ def read_origin(agent: ObservedAgent, view: View, get_blob: ReadBlob) -> AgentOr
     try:
         carried = kept[0] if kept else _carried(source, view, get_blob)
         words = f"You begin as a copy of {_named(source)}: what it lived through is yours to remember, its task is not."
-    except InvalidDump as fault:
-        carried, words = {}, f"You were to begin as a copy of {_named(source)}, but {fault}."
+    except InvalidDump as error:
+        carried, words = {}, f"You were to begin as a copy of {_named(source)}, but {error}."
     chunks: JsonObject = carried.get("transcript", {})
     message = Message(f"origin.{agent.resource.uid}", "state", AGENT_ACTOR, agent.resource.address, words, agent.now)
     merge: JsonObject = {
@@ -283,33 +289,33 @@ def experience_of(status: JsonObject) -> JsonObject:
 
 def _carried(source: str, view: View, get_blob: ReadBlob) -> JsonObject:
     if source == KEPT_ORIGIN:
-        raise InvalidDump("it had left the plan before")
+        raise InvalidDump("it was removed from the plan before")
     if source.startswith(DUMP):
         return load_carried(get_blob(source.removeprefix(DUMP)))
     agent = view.get(source)
     if agent is None:
-        raise InvalidDump("it is gone")
+        raise InvalidDump("it no longer exists")
     return experience_of(agent.status)
 
 
 def _named(source: str) -> str:
     if source == KEPT_ORIGIN:
-        return "an agent that has left the plan"
-    return "what was restored from a file" if source.startswith(DUMP) else source
+        return "an agent that was removed from the plan"
+    return "an agent restored from a file" if source.startswith(DUMP) else source
 
 
-# The parts of a plan that go with an agent into a file: its fields, its children with theirs, its hooks. Pure.
+# The parts of a plan that go into the dump file of an agent: its fields, its children with theirs, its hooks. Pure.
 #
-# A child that is done by a command goes along while that has not ended: restored, it would be run again. What only
-# people set or gave (`open`, `protect`, `approve`, `granted`) stays behind.
+# A child with an ended command is left out, because restoring it would run the command again. Fields that only
+# operators set or grant (`open`, `protect`, `approve`, `granted`) are left out too.
 
 DumpPath: TypeAlias = tuple[str, ...]
 IsShown: TypeAlias = Callable[[DumpPath], bool]
-"""Whether the hook at this place of the document may be in the file."""
+"""Returns whether the hook at this path of the document may be in the file."""
 
 
 class DumpableObjects(Protocol):
-    """The objects of a plan as of now."""
+    """The current objects of a plan."""
 
     def get(self, address: str) -> Resource | None: ...
 
@@ -317,9 +323,9 @@ class DumpableObjects(Protocol):
 def dump_of_agent(
     objects: DumpableObjects, document: JsonObject, agent: Resource, is_shown: IsShown = lambda _: True
 ) -> AgentDump:
-    """The file of `agent`, still without the blobs of its transcripts.
+    """The dump of `agent`, without the blobs of its transcripts.
 
-    Where hooks are not all shown, neither are those that agents name.
+    `is_shown` filters hooks of tasks and of agents.
     """
     path = addresses.parse_address(agent.address).path
     tokens = json_pointer.task_pointer(path)
@@ -336,7 +342,7 @@ def dump_of_agent(
 
 @mutable
 class _Gathering:
-    """`top` is the path of the agent that is written; `members` fills on the way."""
+    """Collects the children of the agent at the path `top`; fills `members` with their experiences."""
 
     objects: DumpableObjects
     is_shown: IsShown
@@ -344,7 +350,7 @@ class _Gathering:
     members: JsonObject
 
     def children(self, node: JsonObject, path: DumpPath, above: Json) -> JsonObject:
-        """The children of the task `node` at `path`; the agent `above` does those that name none."""
+        """The children of the task `node` at `path`. Children without an `agent` get `above`, that of their parent."""
         found: JsonObject = {}
         for name, child in (node.get("tasks") or {}).items():
             made = self._child(child, (*path, name), above)
@@ -378,7 +384,7 @@ class _Gathering:
         return {name: one for name, one in (node.get("hooks") or {}).items() if self.is_shown((*tokens, "hooks", name))}
 
     def without_hidden(self, written: Json, tokens: DumpPath) -> Json:
-        """An agent without the hooks that it names, where these may not be in the file."""
+        """An agent without its hooks, if these may not be in the file."""
         at = (*tokens, "agent", "hooks")
         if isinstance(written, dict) and "hooks" in written and not self.is_shown(at):
             return {key: value for key, value in written.items() if key != "hooks"}
@@ -386,7 +392,7 @@ class _Gathering:
 
 
 def own_hooks(dump: AgentDump, document: JsonObject, under: DumpPath) -> JsonObject:
-    """The hooks of the file, without those that a child of the task at `under` is watched by anyway."""
+    """The hooks of the file, without those that watch a child of the task at `under` anyway."""
     above = [
         document,
         *(
@@ -399,10 +405,10 @@ def own_hooks(dump: AgentDump, document: JsonObject, under: DumpPath) -> JsonObj
 
 
 def describe_dump(dump: AgentDump) -> Iterator[str]:
-    """What there is in a file beside the agent itself, for people, as in `2 agents below it` and `1 hook`."""
+    """What a file contains besides the agent itself, for display: `2 descendant agents`, `1 hook`."""
     commands, hooks = _counts(dump.tasks), len(dump.hooks)
     for count, one, many in (
-        (len(dump.members), "agent below it", "agents below it"),
+        (len(dump.members), "descendant agent", "descendant agents"),
         (commands[0], "command", "commands"),
         (hooks + commands[1], "hook", "hooks"),
     ):
@@ -411,7 +417,7 @@ def describe_dump(dump: AgentDump) -> Iterator[str]:
 
 
 def _counts(tasks: JsonObject) -> tuple[int, int]:
-    """The commands and the hooks among these tasks and those below."""
+    """The numbers of commands and of hooks in these tasks and their descendants."""
     commands = hooks = 0
     waiting = [*tasks.values()]
     while waiting:
@@ -423,5 +429,5 @@ def _counts(tasks: JsonObject) -> tuple[int, int]:
 
 
 def _without_source(written: Json) -> Json:
-    """The agent of a task as the plan has it, without where it was itself copied from."""
+    """The agent of a task in the plan, without its own `from`."""
     return {key: value for key, value in written.items() if key != "from"} if isinstance(written, dict) else written

@@ -18,9 +18,9 @@ from planloop.schemas.resource import Resource
 
 
 class _Overlay(MutableMapping[str, Resource]):
-    """The objects that differ from those of a view, over that view. None: the object is gone.
+    """A view with changed objects on top. None marks a removed object.
 
-    `rewired` are the objects with changed `refs`: few, and often looked up.
+    `rewired` are the addresses of objects with changed `refs`. They are few, and are looked up often.
     """
 
     def __init__(self, view: View) -> None:
@@ -66,7 +66,8 @@ class _Overlay(MutableMapping[str, Resource]):
 class WriteBatch:
     """A `View` of the state after the steps in the batch. After `commit` it shows the store again.
 
-    `without_waking` is entered while a record is proposed: the caller continues with the agent, so it is not woken.
+    `without_waking` is entered while a record is proposed. The caller takes the agent's next steps, so the record must
+    not wake the agent.
     """
 
     def __init__(self, store: Store, without_waking: Callable[[], AbstractContextManager[None]] = nullcontext) -> None:
@@ -74,7 +75,7 @@ class WriteBatch:
         self._without_waking = without_waking
         self._objects = _Overlay(store.view)
         self.get: Callable[[str], Resource | None] = self._objects.get
-        """The object at an address as it will be, None when there is none."""
+        """The object at an address after the steps in the batch; None without an object."""
         self._drafts: list[RecordDraft] = []
         self._expect: dict[str, int | None] = {}
 
@@ -86,8 +87,8 @@ class WriteBatch:
     def is_empty(self) -> bool:
         return not self._drafts
 
-    def says(self, type_: str) -> bool:
-        """Whether a step that is not proposed yet is of that type."""
+    def has_record(self, type_: str) -> bool:
+        """Whether a step in the batch has this record type."""
         return any(draft.type == type_ for draft in self._drafts)
 
     def list(self, kind: str) -> Sequence[Resource]:
@@ -138,9 +139,10 @@ class WriteBatch:
 
 
 def joined_draft(drafts: Sequence[RecordDraft], is_new: Callable[[str], bool] = lambda _: False) -> RecordDraft:
-    """The record that is all of `drafts`, in order: their changes, and what each says.
+    """One record for all of `drafts`, in order: their changes, and the type and data of each.
 
-    `is_new` of an address: there is no object yet. One that is made and gone within the record is in what it says only.
+    `is_new` tells whether an address has no object yet. An object that is created and removed within the record appears
+    in the data only.
     """
     first = drafts[0]
     if len(drafts) == 1:
@@ -152,7 +154,7 @@ def joined_draft(drafts: Sequence[RecordDraft], is_new: Callable[[str], bool] = 
 
 
 def squash_changes(changes: Sequence[Change], is_new: Callable[[str], bool] = lambda _: False) -> tuple[Change, ...]:
-    """Fewer changes with the same fold: what is put, and what is merged, is said once for each object."""
+    """Fewer changes with the same fold: for each object, one `Put` or merge instead of several where possible."""
     out: list[Change | None] = []
     places: dict[str, list[int]] = {}
     for change in changes:
@@ -177,14 +179,14 @@ def squash_changes(changes: Sequence[Change], is_new: Callable[[str], bool] = la
 
 
 def _is_passing(before: Sequence[Change | None], drop: Drop) -> bool:
-    """Whether `before`, all that is said at its address, is about one object from its making on, which `drop` ends."""
+    """Whether `before`, all changes at one address, create and change the object that `drop` removes."""
     if not before or not isinstance(before[0], Put):
         return False
     return all(isinstance(one, Put | SetStatus | Mark) and one.uid == drop.uid for one in before)
 
 
 def _both(first: Change, second: Change) -> Change | None:
-    """One change in the place of two that follow each other at one address; None when there is no such."""
+    """One change that does what two successive changes of an object do; None if that needs both."""
     if not isinstance(second, SetStatus):
         return None
     if isinstance(first, SetStatus) and first.uid == second.uid:
@@ -197,12 +199,12 @@ def _both(first: Change, second: Change) -> Change | None:
 
 
 def compose_merges(first: JsonObject, second: JsonObject) -> JsonObject | None:
-    """The merge that does what `first` and then `second` do; None when no single merge does (RFC 7386)."""
+    """The merge that does what `first` and then `second` do; None if no single merge does (RFC 7386)."""
     out = dict(first)
     for key, value in second.items():
         if isinstance(value, dict) and key in out:
             inner = out[key]
-            # After a null or a plain value a map would have to replace, and a merge of maps only ever adds.
+            # After a null or a plain value, the map would have to replace it, but a merge of maps only adds members.
             both = compose_merges(inner, value) if isinstance(inner, dict) else None
             if both is None:
                 return None

@@ -1,8 +1,8 @@
-"""What an agent may still use: its limits, the reservations for its requests, and what is billed. Pure.
+"""The budget of an agent: its limits, the reservations for its requests, and billing. Pure.
 
-The ledgers are in the statuses of tasks (`planloop.schemas.objects.budget`); an agent draws from the nearest one, unit
-by unit. A reservation is keyed by the agent's uid and the operation id of the request. The record of the reply settles
-it, or the record that cancels or repeats the request releases it, so that no crash leaves one behind.
+The ledgers are in the statuses of tasks (`planloop.schemas.objects.budget`); for each unit, an agent draws from the
+nearest one. The key of a reservation is the agent's uid and the operation id of the request. The record of the reply
+settles it, and the record that cancels or repeats the request releases it, so that a crash leaves none behind.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ ESCALATION_CAP: Final = "its escalation's budget"
 
 @frozen
 class BudgetLimit:
-    """A limit in words: its `holder`, its `amount`, and `lines`, the paths in the plan that state it."""
+    """A limit for display: its `holder`, its `amount`, and `lines`, the paths in the plan that state it."""
 
     holder: str
     unit: Unit
@@ -59,7 +59,7 @@ class BudgetLimit:
 
 @frozen
 class AgentCap:
-    """A cap of the agent's own: what it may use of each unit, and what of it is kept for handing over."""
+    """A cap of the agent itself: what it may use of each unit, and how much of that is kept for handing over."""
 
     holder: str
     cap: TierCap
@@ -67,11 +67,11 @@ class AgentCap:
     keeps: bool
 
     def rest(self, unit: Unit, bound: Decimal) -> Decimal:
-        """What is left of `bound`, handing over included."""
+        """What is left of `bound`, including what is kept for handing over."""
         return max(ZERO, bound - self.used.get(unit, ZERO))
 
     def left(self) -> Iterator[tuple[Unit, Decimal, Decimal]]:
-        """By unit what ordinary work may still use, and what is kept beside it for handing over."""
+        """For each unit, what ordinary turns may still use, and what is kept for handing over."""
         for unit, bound in amounts_from_json(self.cap.budget.to_json()):
             if unit != "retries":
                 rest = self.rest(unit, bound)
@@ -81,10 +81,10 @@ class AgentCap:
 
 @frozen
 class AgentBudget:
-    """What bounds an agent: the ledgers of its task and of the tasks above, nearest first, and its own caps.
+    """What limits an agent: the ledgers of its task and of that task's ancestors, nearest first, and its own caps.
 
-    A cap comes from the agent's tier or, after an escalation, from what its stronger model may use; nothing is
-    reserved in it. `left` is what ordinary turns may still use, by unit; a unit without a bound is missing.
+    A cap comes from the agent's tier or, after an escalation, from the budget of the stronger model; nothing is
+    reserved in it. `left` is what ordinary turns may still use, by unit; units without a limit are missing.
     """
 
     left: Mapping[str, float] = field(default_factory=dict)
@@ -96,7 +96,7 @@ NO_BUDGET: Final = AgentBudget()
 
 
 def observe_budget(view: View, spec: AgentSpec, status: AgentStatus, before: AgentBudget | None = None) -> AgentBudget:
-    """What bounds the agent now. `before`: what bounded it before its own steps, which never add a bound but a cap."""
+    """The budget of the agent now. `before` is its budget before its own steps, which can add a cap but no ledger."""
     if before is not None and not (before.left or before.ledgers or before.caps or status.progress.escalated):
         return before
     caps = tuple(caps_of_agent(spec, status))
@@ -106,7 +106,7 @@ def observe_budget(view: View, spec: AgentSpec, status: AgentStatus, before: Age
 
 
 def caps_of_agent(spec: AgentSpec, status: AgentStatus) -> list[AgentCap]:
-    """The caps that bind the agent by itself."""
+    """The caps that limit this agent only."""
     found: list[AgentCap] = []
     is_model = isinstance(spec.mind, ModelDeciderSpec) and not spec.watches
     used = _used(status.used)
@@ -125,7 +125,7 @@ def _used(used: AgentUsage) -> dict[Unit, Decimal]:
 
 
 def cap_left(left: Mapping[str, float], caps: Sequence[AgentCap]) -> dict[str, float]:
-    """`left` of the ledgers, where a cap leaves less of it."""
+    """`left` of the ledgers, lowered to what the caps leave."""
     found = dict(left)
     for cap in caps:
         for unit, rest, _ in cap.left():
@@ -134,23 +134,23 @@ def cap_left(left: Mapping[str, float], caps: Sequence[AgentCap]) -> dict[str, f
 
 
 def kept_by_caps(caps: Sequence[AgentCap], unit: Unit) -> Decimal | None:
-    """What the caps keep of `unit` for handing over, the least of them; None when no cap bounds it."""
+    """The least that a cap keeps of `unit` for handing over; None if no cap limits it."""
     found = [kept for cap in caps for each, _, kept in cap.left() if each == unit]
     return min(found) if found else None
 
 
 def left_of_caps(caps: Sequence[AgentCap]) -> dict[str, float]:
-    """What the caps alone leave, by unit."""
+    """What the caps alone leave of each unit."""
     return cap_left({}, caps)
 
 
 def binding_limit(
     budget: AgentBudget, spec: AgentSpec, works_for: Resource | None, unit: Unit, asked: Decimal | None = None
 ) -> tuple[BudgetLimit, str]:
-    """The limit that binds an agent in `unit`, and the command that raises it far enough for the next request.
+    """The limit of `unit` that stops an agent, and the command that raises it far enough for the next request.
 
-    `works_for` is the hook that the agent was made for. `asked` is what its next request needs if something is left;
-    None if nothing is.
+    `works_for` is the hook that the agent was created for. `asked` is what its next request needs, or None if nothing
+    of `unit` is left.
     """
     own = [(rest, cap) for cap in budget.caps for each, rest, _ in cap.left() if each == unit]
     of_ledger = ledger.budget_left(budget.ledgers, unit)
@@ -169,7 +169,7 @@ def binding_limit(
 
 
 def _raised_with(own: Sequence[tuple[Decimal, AgentCap]], cap: AgentCap, unit: Unit, more: Decimal) -> Iterator[str]:
-    """The settings of the agent's other caps that leave less than `more`: they bind next, or forbid the raise."""
+    """The settings that raise the agent's other caps that leave less than `more`, because these would limit it next."""
     for left, other in own:
         if other is not cap and left < more:
             bound = dict(amounts_from_json(other.cap.budget.to_json()))[unit]
@@ -188,14 +188,14 @@ def _of_hook(spec: AgentSpec, hook: Resource, unit: Unit, asked: Decimal | None)
 def _of_ledger(ledgers: Sequence[Resource], own: str, unit: Unit, asked: Decimal | None) -> tuple[BudgetLimit, str]:
     """The limit of the ledger that is used up first; `own` is the address of the agent's task."""
     holders = ledger.account_holders(ledgers, unit)
-    if not holders:  # Nothing bounds it any more; the next look finds that out.
+    if not holders:  # The limit has been removed; the next pass observes that.
         return BudgetLimit("its budget", unit, ZERO, (f"budget.{unit_to_name(unit)}",)), f"plan describe {own}"
     at = next((one for one in holders if one[1].left <= 0), holders[0])
     task, account = at
     total = ledger.budget_left(ledgers, unit) or ZERO
     more = _more(account.bound, min(total, account.left), asked)
     lines = ledger.budget_lines(task, unit)
-    binds = tuple(path for path, said in lines if said <= account.bound) or tuple(path for path, _ in lines)
+    binds = tuple(path for path, stated in lines if stated <= account.bound) or tuple(path for path, _ in lines)
     way = ledger.raise_command(ledger.raise_settings(ledgers, unit, more))
     return BudgetLimit(_holder(own, task, unit), unit, account.bound, binds), way
 
@@ -205,28 +205,28 @@ def _holder(own: str, task: Resource, unit: Unit) -> str:
     if task.address != own:
         return "the plan's budget" if task.spec.get("parent") is None else f"{task.address}'s budget"
     if is_of_agent:
-        said = task.spec["agent_bounds"][unit]
-        least = min(exact_amount(unit, value) for value in said["lines"].values())
-        if said["task"] is None or least <= exact_amount(unit, said["task"]):
+        stated = task.spec["agent_bounds"][unit]
+        least = min(exact_amount(unit, value) for value in stated["lines"].values())
+        if stated["task"] is None or least <= exact_amount(unit, stated["task"]):
             return "its agent's budget"
     return "its budget"
 
 
 def _more(bound: Decimal, left: Decimal, asked: Decimal | None) -> Decimal:
-    """By how much a bound is raised: as much again, and at least what the next request lacks."""
+    """How much to add to a limit: it is doubled, or raised by what the next request needs if that is more."""
     return max(bound, (asked or ZERO) - left, -left, Decimal(1) if not bound else ZERO)
 
 
 TurnAllowance: TypeAlias = Literal["open", "last", "spent"]
 
 HELD_BY: Final = "held"
-"""In an agent's status: uids of tasks above its own that have something set aside for it, but for the topmost one."""
+"""Key in an agent's status: the uids of ancestors of its task, except the root, that have a reservation for it."""
 PARKING_UNITS: Final = ("tokens", "usd", "time_s", "calls", "turns")
-"""Units without which an agent cannot take a turn. Retries are the task's."""
+"""Units without which an agent cannot take a turn. Retries belong to the task."""
 
 
 def books_of(view: View, agent: Resource) -> LedgerEntries:
-    """The ledgers that the agent draws from, and those of an earlier place of its that still hold something for it."""
+    """The ledgers that the agent draws from, and those of an earlier place of its task that still reserve for it."""
     chain = ledger_chain(view, agent.spec["task"])
     now = view.get(agent.address)
     known: set[str] = {task.uid for task in chain}
@@ -238,31 +238,31 @@ def books_of(view: View, agent: Resource) -> LedgerEntries:
 def reserve_changes(
     view: View, agent: Resource, op: str, worst: Cost, *, is_last: bool = False, instead_of: str = ""
 ) -> tuple[Change, ...] | BudgetShortage:
-    """The changes that set aside the most that the request `op` may use, or Spent when less is left than that.
+    """The changes that reserve the most that the request `op` may use, or the shortage if less than that is left.
 
-    A last turn may go into the hand-over reserve of its own task. An unknown price reserves no money. What was set
-    aside for the request `instead_of` is given back first.
+    A last turn may use what its own task keeps for handing over. An unknown price reserves no money. The reservation
+    of the request `instead_of` is released first.
     """
     books = books_of(view, agent)
     if instead_of:
         books.release(agent.uid, instead_of)
     own = view.get(agent.spec["task"])
-    lacking = books.reserve(agent.uid, op, worst, last_of=own.uid if is_last and own is not None else "")
-    return (*books.changes(), *_held(view, agent, books)) if lacking is None else lacking
+    shortage = books.reserve(agent.uid, op, worst, last_of=own.uid if is_last and own is not None else "")
+    return (*books.changes(), *_held(view, agent, books)) if shortage is None else shortage
 
 
 def shortfall(left: Mapping[str, float], worst: Cost) -> BudgetShortage | None:
-    """What of `worst` is more than is left; None when nothing is. For bounds that no ledger has: an agent's own."""
+    """The units of which `worst` needs more than is left; None if there are none. For an agent's own caps."""
     asked = {unit: Decimal(str(value)) for unit, value in worst.to_json().items() if value and unit in left}
     over = {unit: value for unit, value in asked.items() if value > Decimal(str(left[unit]))}
     return BudgetShortage({unit: Decimal(str(left[unit])) for unit in over}, over) if over else None
 
 
 def settle_changes(view: View, agent: Resource, op: str, cost: Cost) -> tuple[Change, ...]:
-    """The changes that put what `op` really used in the place of its reservation; without one it is just billed.
+    """The changes that bill what `op` used and release its reservation, if it has one.
 
-    A task that moved in the meantime is billed where it was when the request began. The agent's own tokens and money
-    are counted too, bounded or not.
+    If the task has moved in the meantime, the ledgers of its earlier place are billed. The agent's own tokens and money
+    are counted too, with or without a limit.
     """
     books = books_of(view, agent)
     own = view.get(agent.spec["task"])
@@ -271,9 +271,9 @@ def settle_changes(view: View, agent: Resource, op: str, cost: Cost) -> tuple[Ch
 
 
 def _elsewhere(view: View, agent: str, known: set[str]) -> list[Resource]:
-    """Tasks beside those `known` that have something set aside for the agent of that uid, and who granted it to them.
+    """Tasks other than `known` that have a reservation for the agent with that uid, and the ancestors of those tasks.
 
-    Looks through the plan: for a task that moved while a model was asked for it.
+    Searches the whole plan; only needed if a task moved while its agent's model was asked.
     """
     found: dict[str, Resource] = {}
     for task in view.list("task"):
@@ -287,7 +287,7 @@ def _accounts(task: Resource) -> list[JsonObject]:
 
 
 def _held(view: View, agent: Resource, books: LedgerEntries) -> tuple[Change, ...]:
-    """The change that keeps with the agent who has something set aside for it, of those that it could be moved from."""
+    """The change that stores in the agent which tasks reserve for it, so that they are found after a move."""
     now = view.get(agent.address)
     if now is None:
         return ()
@@ -297,7 +297,7 @@ def _held(view: View, agent: Resource, books: LedgerEntries) -> tuple[Change, ..
 
 
 def cost_left_behind(agent: Resource, task: Resource | None) -> tuple[Change, ...]:
-    """The changes that keep what an agent used that is about to go: its task's cost stays what it was."""
+    """The changes that add what an agent used to its task before the agent is removed, so that the cost is kept."""
     used = agent.status.get("used", {})
     if task is None or not (used.get("tokens") or used.get("usd")):
         return ()
@@ -316,14 +316,14 @@ def _counted(view: View, agent: Resource, cost: Cost) -> tuple[Change, ...]:
 
 
 def release_changes(view: View, agent: Resource, op: str | None = None) -> tuple[Change, ...]:
-    """The changes that give back what is reserved for `op`; None gives back all of the agent's."""
+    """The changes that release the reservation for `op`; None releases all reservations of the agent."""
     books = books_of(view, agent)
     books.release(agent.uid, op)
     return (*books.changes(), *_held(view, agent, books))
 
 
 def left_of_task(view: View, task_address: str) -> dict[str, float]:
-    """What ordinary turns for a task may still use of each bounded unit; never under zero, empty without a budget."""
+    """What ordinary turns for a task may still use of each limited unit; never below zero, empty without a budget."""
     left: dict[str, Decimal] = {}
     for task in ledger_chain(view, task_address):
         for unit, account in task.status["ledger"].items():
@@ -331,13 +331,13 @@ def left_of_task(view: View, task_address: str) -> dict[str, float]:
             if unit not in left:
                 if not account.get("closed"):
                     left[unit] = Decimal(str(rest))
-            elif float(rest) < 0:  # A bound above was lowered under what is used: it takes from everybody below.
+            elif float(rest) < 0:  # An ancestor's limit was lowered below its usage, so its descendants have less.
                 left[unit] += Decimal(str(rest))
     return {unit: max(0.0, float(rest)) for unit, rest in left.items()}
 
 
 def spending_changes(view: View, address: str, turns: int, calls: int, time_s: float) -> tuple[Change, ...]:
-    """The changes that bill what was used at the task `address` without a reservation."""
+    """The changes that bill usage without a reservation to the task at `address`."""
     if not (chain := ledger_chain(view, address)):
         return ()
     books = LedgerEntries(chain)
@@ -346,7 +346,7 @@ def spending_changes(view: View, address: str, turns: int, calls: int, time_s: f
 
 
 def spent_units(left: Mapping[str, float]) -> tuple[str, ...]:
-    """The units of which nothing is left and without which no turn can be taken."""
+    """The used-up units without which the agent cannot take a turn."""
     return tuple(unit for unit in PARKING_UNITS if left.get(unit, 1) <= 0)
 
 
@@ -355,9 +355,9 @@ def turn_allowance(
 ) -> TurnAllowance:
     """Whether the agent of `task` may take an ordinary turn, its last one, or none until its budget grows.
 
-    `caps` are its own; `can_think` says that its mind is a model, which alone has something to hand over; `had_last`
-    that it took its last turn since there was something left. The last turn has no tools and is for handing over; its
-    requests are reserved with `is_last`.
+    `caps` are its own. `can_think`: its decider is a model; only models hand over. `had_last`: it has taken its last
+    turn since the budget was used up. The last turn has no tools and is for handing over; its requests are reserved
+    with `is_last`.
     """
     if not (spent := spent_units(left)):
         return "open"
@@ -365,13 +365,13 @@ def turn_allowance(
 
 
 def may_hand_over(task: Resource | None, units: Iterable[str], caps: Sequence[AgentCap], *, had_last: bool) -> bool:
-    """Whether the turn of a thinking agent of `task` may go on as its last one: of `units` too little is left."""
+    """Whether the turn of an LLM agent of `task` may continue as its last one, if too little of `units` is left."""
     ledger: JsonObject = {} if task is None else task.status.get("ledger", {})
     return not had_last and all(_handover(ledger, unit, caps) > 0 for unit in units)
 
 
 def _handover(ledger: JsonObject, unit: str, caps: Sequence[AgentCap]) -> float:
-    """What is kept of `unit` for the last turn: by the task's own account where that is used up, and by the caps."""
+    """What is kept of `unit` for the last turn, by the caps and, if it is used up, by the task's own account."""
     account, kept = ledger.get(unit, {}), kept_by_caps(caps, unit)
     if kept is not None and float(account.get("left", 1)) > 0:
         return float(kept)
@@ -379,23 +379,23 @@ def _handover(ledger: JsonObject, unit: str, caps: Sequence[AgentCap]) -> float:
     return of_task if kept is None else min(of_task, float(kept))
 
 
-def wait_for_budget_changes(view: View, agent: Resource, lacking: BudgetShortage | None = None) -> tuple[Change, ...]:
-    """The changes that note that the parked agent waits for more, so that it is woken when there is as much.
+def wait_for_budget_changes(view: View, agent: Resource, shortage: BudgetShortage | None = None) -> tuple[Change, ...]:
+    """The changes that store how much of which units a parked agent waits for, so that the ledger wakes it.
 
-    `lacking` are the units of which a request found too little; else those are waited for of which nothing is left.
+    `shortage` has the units of which a request found too little; without it, the agent waits for all used-up units.
     """
     books = books_of(view, agent)
     for unit in PARKING_UNITS:
         left = books.left(unit)
-        if lacking is not None and unit in lacking.asked:
-            books.want(agent.uid, unit, lacking.asked[unit])
+        if shortage is not None and unit in shortage.asked:
+            books.want(agent.uid, unit, shortage.asked[unit])
         elif left is not None and left <= 0:
             books.want(agent.uid, unit)
     return books.changes()
 
 
 def is_budget_low(left: Mapping[str, float], budget: Budget) -> bool:
-    """Whether a fifth or less of a unit of the agent's task's own budget is left."""
+    """Whether a fifth or less of some unit is left of the budget of the agent's own task."""
     bounds = budget.to_json()
     return any(
         float(bound) - left.get(unit, float(bound)) >= float(bound) * limits.BUDGET_TOLD_AT

@@ -1,8 +1,8 @@
 """The agent controller: observe an agent, decide its next step, and take it, until nothing is left to do.
 
-To follow one turn, start here: `planloop.controllers.agent.turn` lists the modules to read, in order. Steps that follow
-from one observation with nothing awaited between are one append (`planloop.controllers.agent.batch`), so what was
-decided is what is written; an effect waits until its intent is flushed.
+`planloop.controllers.agent.turn` lists the modules that a turn passes through, in order. Steps between which nothing is
+awaited go into one append (`planloop.controllers.agent.batch`), so that the written state is the one that was decided
+on. An effect begins only after its intent is flushed.
 """
 
 from __future__ import annotations
@@ -55,12 +55,12 @@ class AgentReconciler:
         self._tools = ToolCache(served, lambda: services.store.view)
         self._specs = SpecCache()
         self._permits = PermitPool(services.work)
-        self._hooks = HookDispatcher(services, self._tools, self.look, self._continue_alone)
+        self._hooks = HookDispatcher(services, self._tools, self.look, self._take_next_steps_in_job)
         self._asking = ask.AskServices(
-            services, self._tools, self.look, self._continue_alone, services.ids.mint(), self._permits
+            services, self._tools, self.look, self._take_next_steps_in_job, services.ids.mint(), self._permits
         )
         self._calling = call_run.CallServices(
-            services, self._tools, self.look, self._hooks.objection, self._permits, ResultCache(), self._settled
+            services, self._tools, self.look, self._hooks.objection, self._permits, ResultCache(), self._settle_in_job
         )
 
     @property
@@ -74,17 +74,17 @@ class AgentReconciler:
             return Done()
         before = store.view.rev
         self._permits.sweep()
-        outcome = await self._continue(str(address), self._batch(str(address)), "")
+        outcome = await self._take_steps(str(address), self._batch(str(address)), "")
         if store.view.rev != before:
             await store.flush(store.view.rev)
         return outcome
 
     def look(self, address: str) -> ObservedAgent | None:
-        """The agent as it is now; None when it is gone."""
+        """The agent as it is now; None if it was removed."""
         return self._observe(address, self._services.store.view, "")
 
     def _observe(self, address: str, view: View, without: str) -> ObservedAgent | None:
-        """The agent in `view`, as it will be when the job of the key `without` has ended."""
+        """The agent in `view`, as if the job with the key `without` had ended."""
         resource = view.get(address)
         if resource is None:
             return None
@@ -92,7 +92,7 @@ class AgentReconciler:
         agent = observe_agent(resource, view, services.work, self._specs, services.clock.now(), services.plan)
         return without_jobs(agent, frozenset({without}))
 
-    async def _continue(self, address: str, batch: WriteBatch, without: str) -> Outcome:
+    async def _take_steps(self, address: str, batch: WriteBatch, without: str) -> Outcome:
         """Take steps after those in `batch` until the agent rests or waits for a job, in as few records as possible.
 
         `without` is the key of the job that calls this as its last act; empty if none does.
@@ -113,15 +113,18 @@ class AgentReconciler:
         outcome = outcome or Done()
         return outcome if agent is None else external_lease.wake_by_lease(agent, outcome)
 
-    async def _settled(self, agent: ObservedAgent, draft: RecordDraft, key: str) -> bool:
-        """The last act of a call's job: its result, and the steps that follow from it."""
+    async def _settle_in_job(self, agent: ObservedAgent, draft: RecordDraft, key: str) -> bool:
+        """The last act of a call's job: write its result and take the agent's next steps."""
         batch = self._batch(agent.resource.address)
         batch.add(agent.resource.address, draft)
-        return await self._continue_alone(agent.resource.address, batch, key)
+        return await self._take_next_steps_in_job(agent.resource.address, batch, key)
 
-    async def _continue_alone(self, address: str, batch: WriteBatch, key: str) -> bool:
-        """The last act of the job `key`. True when the end of the job need not wake the agent."""
-        outcome = await self._continue(address, batch, key)
+    async def _take_next_steps_in_job(self, address: str, batch: WriteBatch, key: str) -> bool:
+        """Take the agent's next steps as the last act of the job `key`.
+
+        Returns True if the end of the job need not wake the agent.
+        """
+        outcome = await self._take_steps(address, batch, key)
         if isinstance(outcome, Again):
             self._services.work.poke(address, after_s=outcome.after_s)
         return not self._permits.are_out
@@ -130,7 +133,7 @@ class AgentReconciler:
         return WriteBatch(self._services.store, lambda: self._services.work.without_waking(address))
 
     async def _take(self, agent: ObservedAgent, batch: WriteBatch) -> Outcome | None:
-        """Decide the next step and take it; None when another may follow immediately."""
+        """Decide the next step and take it. Returns None if another step may follow immediately."""
         agent = self._hooks.without_stale(agent)
         step = decide.decide(
             agent,
@@ -139,7 +142,7 @@ class AgentReconciler:
             self._asking.life,
             partial(self._hooks.unasked, agent),
         )
-        if _is_apart(agent, step, batch):
+        if _needs_own_record(agent, step, batch):
             batch.commit()
         draft = self._turn_draft(agent, step, batch) or self._call_draft(agent, step)
         if draft is not None:
@@ -154,7 +157,7 @@ class AgentReconciler:
             case decide.ReleaseAgent():
                 return self._release(agent, batch)
             case decide.AskDecider():
-                return self._after(agent, await ask.ask_for_reply(self._asking, agent, batch), batch)
+                return self._finish(agent, await ask.ask_for_reply(self._asking, agent, batch), batch)
             case decide.ConsultHooks(moment=moment):
                 return self._consult(agent, moment, batch)
             case decide.RunCalls(calls=calls):
@@ -162,7 +165,7 @@ class AgentReconciler:
             case decide.AgentRest() as rest:
                 return self._rest(agent, rest, batch)
             case _:
-                raise AssertionError(f"no way to do {step}")
+                raise AssertionError(f"no code takes the step {step}")
 
     def _turn_draft(self, agent: ObservedAgent, step: decide.AgentStep, batch: WriteBatch) -> RecordDraft | None:
         """The record of a step that begins or ends a turn; None for others."""
@@ -259,12 +262,12 @@ class AgentReconciler:
     async def _run(self, agent: ObservedAgent, calls: tuple[Resource, ...], batch: WriteBatch) -> Outcome | None:
         if agent.hooks.watching and self._hooks.unasked(agent, "starting"):
             return self._consult(agent, "starting", batch)
-        return self._after(agent, await call_run.start_calls(self._calling, agent, calls, batch), batch)
+        return self._finish(agent, await call_run.start_calls(self._calling, agent, calls, batch), batch)
 
-    def _after(
-        self, agent: ObservedAgent, came: Outcome | decide.AgentRest | None, batch: WriteBatch
+    def _finish(
+        self, agent: ObservedAgent, result: Outcome | decide.AgentRest | None, batch: WriteBatch
     ) -> Outcome | None:
-        return self._rest(agent, came, batch) if isinstance(came, decide.AgentRest) else came
+        return self._rest(agent, result, batch) if isinstance(result, decide.AgentRest) else result
 
     def _rest(self, agent: ObservedAgent, rest: decide.AgentRest, batch: WriteBatch) -> Outcome:
         """Write how the agent rests, once; a second pass with nothing changed writes nothing."""
@@ -274,17 +277,17 @@ class AgentReconciler:
         failed = "" if is_ended else wake_reasons.describe_failures(wake_reasons.failed_children(agent))
         merge = records.join_condition_merges((blocking, records.child_failed_merge(agent, failed)))
         raw = agent.resource.status
-        # The open turn says why the agent runs; to repeat it would be a record for every step.
-        is_said = rest.state is AgentState.RUNNING and not rest.is_wait and raw.get("state") == AgentState.RUNNING
-        # An agent that never began is idle without a record: a plan of 1,000 agents would begin with 1,000 writes.
-        is_said = is_said or (rest.state is AgentState.IDLE and "state" not in raw)
-        if not is_said and (raw.get("state") != str(rest.state) or raw.get("why") != rest.why):
+        # The open turn shows why the agent runs. Repeating it would need a record for every step.
+        is_shown = rest.state is AgentState.RUNNING and not rest.is_wait and raw.get("state") == AgentState.RUNNING
+        # An agent that never started is idle without a record; a plan of 1,000 agents would begin with 1,000 writes.
+        is_shown = is_shown or (rest.state is AgentState.IDLE and "state" not in raw)
+        if not is_shown and (raw.get("state") != str(rest.state) or raw.get("why") != rest.why):
             merge |= {"state": str(rest.state), "why": rest.why}
         opened = agent.status.open
         if opened is not None and rest.is_wait and opened.times.waiting_since is None:
             merge["open"] = {"waiting_since": agent.now}
         if merge and rest.state in (AgentState.BLOCKED, AgentState.PARKED):
-            # The task shows it too, with what would end it: the state may be the same word as before.
+            # The task shows the reason and the ways to end it. Both may change while the state stays the same.
             merge["signal"] = [rest.why, *rest.unblocks]
         if merge:
             changes: tuple[Change, ...] = (records.status_change(agent, merge),)
@@ -305,9 +308,9 @@ REST_RECORDS = {
 
 
 def _is_untouched(view: View, address: str) -> bool:
-    """Whether nothing has been written about the agent or its task yet: what its task writes first wakes it.
+    """Whether neither the agent nor its task has a status yet. The first write of the task wakes the agent.
 
-    Most agents of a large plan are first looked at like this, and a full observation would come to the same result.
+    Most agents of a large plan are in this state at first, and a full observation would have the same result.
     """
     agent = view.get(address)
     if agent is None or agent.status or agent.deleting or agent.spec.get("watches"):
@@ -316,13 +319,13 @@ def _is_untouched(view: View, address: str) -> bool:
     return task is not None and not task.status and not task.deleting
 
 
-def _is_apart(agent: ObservedAgent, step: decide.AgentStep, batch: WriteBatch) -> bool:
-    """Whether the steps before `step` are a record without it, though it could be part of that record."""
+def _needs_own_record(agent: ObservedAgent, step: decide.AgentStep, batch: WriteBatch) -> bool:
+    """Whether `step` must not be in the same record as the steps before it."""
     match step:
         case decide.StartTurn():
-            return agent.nature.is_instant and agent.status.turn > 0  # Operators read each turn of a script by itself.
+            return agent.nature.is_instant and agent.status.turn > 0  # The log shows each turn of a script separately.
         case decide.EndTurn():
-            # A replay takes a reply from the open turn, and in the record that ends the turn it is no longer open.
-            return not agent.nature.is_instant and batch.says("model.replied")
+            # A replay takes a reply from the open turn, so the record with the reply must not end the turn.
+            return not agent.nature.is_instant and batch.has_record("model.replied")
         case _:
             return False

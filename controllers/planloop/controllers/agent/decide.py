@@ -1,8 +1,8 @@
 """Decide the next step of an agent: pure functions from an observation to one step.
 
-Reasons to be awake are recomputed from state at every pass (law 3): nothing that woke the controller is looked at.
-No reason means asleep, and an agent that is asleep is rows in the store (law 12). How a step is done is
-`planloop.controllers.agent.controller`.
+Each pass computes the reasons for a turn from the state, not from the event that woke the controller (law 3). Without a
+reason the agent sleeps, and a sleeping agent is only rows in the store (law 12).
+`planloop.controllers.agent.controller` takes the steps.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from planloop.schemas.resource import Resource
 
 _HOOK_OVER: Final = "its hook is over"
 DECIDER_JOB: Final = "mind"
-"""How the key of a job that asks the decider begins."""
+"""The prefix of the keys of jobs that ask the decider."""
 
 
 # Steps: what `decide` returns and the controller takes.
@@ -51,7 +51,7 @@ class CancelJobs:
 
 @frozen
 class CloseTurn:
-    """Close the open turn without its remaining calls: the work was cancelled or restarted."""
+    """Close the open turn without its remaining calls, because the work was cancelled or restarted."""
 
     why: str
 
@@ -157,8 +157,8 @@ class EndTurn:
 class AgentRest:
     """Rest. A timer is due in `after_s` seconds (None: only a change wakes the agent).
 
-    `is_wait`: the calls of the open turn only wait, which is not active time. `shortage` is what the next request lacks
-    of the budget, if it is parked for that.
+    `is_wait`: the calls of the open turn only wait, which is not active time. `shortage` is what the next request
+    needs and the budget does not have, if the agent is parked for that.
     """
 
     state: AgentState
@@ -194,7 +194,7 @@ AgentStep: TypeAlias = (
 
 IsParallel: TypeAlias = Callable[[TurnCall], bool]
 ResolveCall: TypeAlias = Callable[[Resource], CallEnding | None]
-"""The end or the next step of a waiting call, by the same observation; None while it waits as before."""
+"""Returns the end or the next step of a waiting call, from the same observation; None while it keeps waiting."""
 
 
 HasUnaskedHooks: TypeAlias = Callable[[HookMoment], bool]
@@ -202,11 +202,11 @@ HasUnaskedHooks: TypeAlias = Callable[[HookMoment], bool]
 
 
 def resolve_nothing(_: Resource) -> None:
-    """No waiting call is over."""
+    """A `ResolveCall` for agents without waiting calls."""
 
 
 def no_hooks_left(_: HookMoment) -> bool:
-    """No hook has anything to say."""
+    """A `HasUnaskedHooks` for agents without hooks."""
     return False
 
 
@@ -217,7 +217,7 @@ def decide(
     life: str = "",
     unasked: HasUnaskedHooks = no_hooks_left,
 ) -> AgentStep:
-    """The one next step of the agent. `life` names the owner that decides: failures under other owners do not count."""
+    """The next step of the agent. `life` names the owner that decides: failures under other owners do not count."""
     step = _step(agent, DecisionContext(is_parallel, resolved, life, unasked))
     if isinstance(step, AgentRest):
         answer = wake_reasons.answer_if_unable(agent, step.state, step.condition, step.why)
@@ -227,7 +227,7 @@ def decide(
 
 @frozen
 class DecisionContext:
-    """What a decision needs beside the agent."""
+    """What a decision needs besides the observed agent; the fields are the arguments of `decide`."""
 
     is_parallel: IsParallel
     resolved: ResolveCall
@@ -237,15 +237,15 @@ class DecisionContext:
 
 def _step(agent: ObservedAgent, around: DecisionContext) -> AgentStep:
     if agent.resource.deleting:
-        return _stop(agent, "it was removed") or ReleaseAgent()
+        return _stop(agent, "the agent was removed") or ReleaseAgent()
     if agent.is_watcher:
         return _watching(agent, around)
     if agent.is_over and (step := _answering(agent, around)) is not None:
         return step
-    if agent.task is None or agent.go is None or agent.task_state in ENDED:
+    if agent.task is None or agent.wanted_incarnation is None or agent.task_state in ENDED:
         return _without_go(agent)
-    if agent.go != agent.status.incarnation:
-        return _stop(agent, "it begins anew") or BeginIncarnation(agent.go)
+    if agent.wanted_incarnation != agent.status.incarnation:
+        return _stop(agent, "its task restarts it") or BeginIncarnation(agent.wanted_incarnation)
     if agent.task_state == "paused":
         return _paused(agent)
     if agent.status.open is not None:
@@ -254,7 +254,7 @@ def _step(agent: ObservedAgent, around: DecisionContext) -> AgentStep:
 
 
 def _stop(agent: ObservedAgent, why: str) -> AgentStep | None:
-    """The next rung of the ladder, None when nothing is left to stop."""
+    """Cancel the jobs, then close the open turn; None if the agent has neither."""
     if agent.objects.jobs:
         return CancelJobs(tuple(sorted(agent.objects.jobs)))
     if agent.status.open is not None or agent.objects.calls:
@@ -280,7 +280,7 @@ def _over(agent: ObservedAgent, why: str) -> AgentStep:
 
 
 def _answering(agent: ObservedAgent, around: DecisionContext) -> AgentStep | None:
-    """The next step towards an answer of an agent with an ended task; None when it owes no answer."""
+    """The next step towards an answer of an agent with an ended task; None if no question is open."""
     status = agent.status
     if status.open is not None:
         return _within(agent, status.open, around) if status.open.is_answer else None
@@ -299,23 +299,24 @@ def _watching(agent: ObservedAgent, around: DecisionContext) -> AgentStep:
     if agent.hooks.works_for is None:
         return _stop(agent, _HOOK_OVER) or _gone(agent)
     if not incarnation:
-        return _stop(agent, "nobody is there to be watched") or AgentRest(AgentState.IDLE, "the agent has not started")
+        why = "the agent that it watches has not started"
+        return _stop(agent, why) or AgentRest(AgentState.IDLE, why)
     if incarnation != status.incarnation:
-        return _stop(agent, "the agent that it watches begins anew") or BeginIncarnation(incarnation)
+        return _stop(agent, "the agent that it watches restarts") or BeginIncarnation(incarnation)
     if agent.task_state == "paused":
         return _paused(agent)
     if status.open is not None:
         if not watchers.is_answer_awaited(status.open, status.mail.asked):
-            return _stop(agent, "nobody waits for its answer any more") or _within(agent, status.open, around)
+            return _stop(agent, "the question was withdrawn") or _within(agent, status.open, around)
         return _within(agent, status.open, around)
     found = collect_news(agent)
     if found.reasons:
         return _start(agent, found)
-    return AgentRest(AgentState.ENDED if agent.task_state in ENDED else AgentState.ASLEEP, "waits to be asked")
+    return AgentRest(AgentState.ENDED if agent.task_state in ENDED else AgentState.ASLEEP, "waits for a question")
 
 
 def _gone(agent: ObservedAgent) -> AgentStep:
-    """The hook is over: open questions get that answer."""
+    """The next step of an agent whose hook is over: answer the open questions with that, then end."""
     if wake_reasons.unanswered_questions(agent):
         return AnswerQuestion(GivenAnswer(_HOOK_OVER, "Gone"))
     return AgentRest(AgentState.ENDED, _HOOK_OVER)
@@ -324,9 +325,9 @@ def _gone(agent: ObservedAgent) -> AgentStep:
 def _paused(agent: ObservedAgent) -> AgentStep:
     if agent.status.open is None and (why := external_lease.why_agent_lease_ends(agent)):
         return EndLease(why)
-    # The boundary: what runs comes to its end, nothing new begins.
+    # Running jobs finish; no new step begins.
     if agent.objects.jobs:
-        return AgentRest(AgentState.RUNNING, "paused after what runs now")
+        return AgentRest(AgentState.RUNNING, "pauses when its running work ends")
     return AgentRest(AgentState.BLOCKED, "paused", "Paused", (f"plan resume {agent.spec.task}",))
 
 
@@ -337,7 +338,7 @@ def _within(agent: ObservedAgent, turn: OpenTurn, around: DecisionContext) -> Ag
     if not turn.is_replied:
         if agent.hooks.watching and not _is_thinking(agent) and around.unasked("opening"):
             return ConsultHooks("opening")
-        return _running("it is thinking") if agent.objects.jobs else _asking(agent, turn, around.life)
+        return _running("decides its next step") if agent.objects.jobs else _asking(agent, turn, around.life)
     open_calls = [turn.standing(call) for call in turn.reply.calls if call.address not in turn.results]
     objects = [agent.objects.calls[call.address] for call in open_calls if call.address in agent.objects.calls]
     if any(each.state == CallState.PROPOSED for each in objects):
@@ -379,7 +380,7 @@ def _asking(agent: ObservedAgent, turn: OpenTurn, life: str) -> AgentStep:
             return AskDecider()
         case "wait":
             after_s = max(0.0, (turn.request.failure.retry_at or 0.0) - agent.now)
-            again = f"{why}; asked again {model_request.describe_pause(turn.request.failure)}"
+            again = f"{why}; retry {model_request.describe_pause(turn.request.failure)}"
             if not model_request.is_long_pause(turn.request.failure):
                 return AgentRest(AgentState.RUNNING, again, after_s=after_s, is_wait=True)
             ways = model_request.ways_to_unblock(agent, turn.request.failure)
@@ -392,7 +393,7 @@ def _asking(agent: ObservedAgent, turn: OpenTurn, life: str) -> AgentStep:
 
 
 def _resolving(objects: list[Resource], resolved: ResolveCall) -> AgentStep | None:
-    """The first waiting call that is over or a step further."""
+    """The step for the first waiting call that ends or moves on; None if all keep waiting."""
     for each in objects:
         if each.state in WAITING_STATES and (ending := resolved(each)) is not None:
             return ResolveWait(each, ending)
@@ -409,13 +410,13 @@ def _running_calls(
 
 
 def rest_for_hooks(agent: ObservedAgent, waits: HookWait) -> AgentRest:
-    """How an agent rests while its hooks are asked. Only the time of hook programs counts as its active time."""
+    """How an agent rests while hooks are asked. Only the time of hook programs counts as its active time."""
     after_s = None if waits.due_at is None else max(0.0, waits.due_at - agent.now)
     return AgentRest(AgentState.RUNNING, waits.why, after_s=after_s, is_wait=not waits.is_thinking)
 
 
 def rest_for_long_prompt(agent: ObservedAgent) -> AgentRest | None:
-    """How an agent rests if the prompt is too long for its model and cannot be shortened; None if no request failed."""
+    """How an agent rests if its prompt is too long for the model and cannot be shortened; None if no request failed."""
     failure = None if agent.status.open is None else agent.status.open.request.failure
     if failure is None:
         return None
@@ -426,7 +427,7 @@ def rest_for_long_prompt(agent: ObservedAgent) -> AgentRest | None:
 def _is_stopped(agent: ObservedAgent, turn: OpenTurn) -> bool:
     """Whether the step in flight stops: for an interrupting message, or for news while calls only wait.
 
-    The step of an external agent stops too when its client is gone or cancels the call.
+    The step of an external agent also stops when its client disconnects or cancels the call.
     """
     if agent.interrupts or (turn.is_replied and external_lease.is_turn_abandoned(agent)):
         return True
@@ -437,7 +438,7 @@ def _is_stopped(agent: ObservedAgent, turn: OpenTurn) -> bool:
 
 
 def _interrupted(agent: ObservedAgent, turn: OpenTurn) -> AgentStep | None:
-    """Stop what an interrupting message stops; None when only the end of the turn is left."""
+    """Stop what an interrupting message stops; None if only the end of the turn is left."""
     if turn.is_replied and all(call.address in turn.results for call in turn.reply.calls):
         return None
     if agent.objects.jobs:
@@ -477,21 +478,21 @@ def _startable(agent: ObservedAgent, open_calls: list[TurnCall], is_parallel: Is
 
 
 def _is_to_start(agent: ObservedAgent, call: Resource) -> bool:
-    # Started without a job: an earlier owner began it, and its process is there to be adopted.
+    # A call that is Started without a job was started by an earlier owner, and its process may be adopted.
     return call.state in (CallState.AUTHORIZED, CallState.STARTED) and call.address not in agent.objects.jobs
 
 
 def _waiting(agent: ObservedAgent, objects: list[Resource]) -> AgentStep:
-    doubtful = [each.address for each in objects if each.state == CallState.UNKNOWN]
-    if doubtful:
-        ways = tuple(f"plan approve {address} {word}" for address in doubtful for word in ("--happened", "--did-not"))
-        return AgentRest(AgentState.BLOCKED, f"{doubtful[0]} may or may not have happened", "InDoubt", ways)
+    unknown = [each.address for each in objects if each.state == CallState.UNKNOWN]
+    if unknown:
+        ways = tuple(f"plan approve {address} {word}" for address in unknown for word in ("--happened", "--did-not"))
+        return AgentRest(AgentState.BLOCKED, f"the outcome of {unknown[0]} is unknown", "InDoubt", ways)
     asking = [each for each in objects if each.state == CallState.AWAITING_APPROVAL]
     if asking and not agent.objects.jobs:
         names = [str(each.status.get("approval", each.address)) for each in asking]
         return AgentRest(
             AgentState.BLOCKED,
-            f"{asking[0].spec['tool']} needs somebody's yes",
+            f"{asking[0].spec['tool']} needs approval",
             "AwaitingApproval",
             tuple(f"plan approve {name}" for name in names),
             is_wait=True,
@@ -499,7 +500,7 @@ def _waiting(agent: ObservedAgent, objects: list[Resource]) -> AgentStep:
     only = [each for each in objects if each.state in WAITING_STATES]
     if only and not agent.objects.jobs:
         return _rest_for_calls(agent, only)
-    return _running("its calls run")
+    return _running("its calls are running")
 
 
 def _running(why: str) -> AgentRest:
@@ -513,7 +514,7 @@ def _between(agent: ObservedAgent) -> AgentStep:
     found = collect_news(agent)
     claim = agent.status.claim
     if claim is not None and not found.reopens:
-        return AgentRest(AgentState.CLAIMED, f"it says {claim.kind}; its task decides")
+        return AgentRest(AgentState.CLAIMED, f"called `{claim.kind}`; its task checks that")
     if why := escalation.why_escalate(agent):
         return EscalateModel(why)
     if not found.reasons:
@@ -544,9 +545,9 @@ def _moving(agent: ObservedAgent) -> AgentRest:
 
 def rest_until_budget(agent: ObservedAgent, spent: tuple[str, ...], short: BudgetShortage | None = None) -> AgentRest:
     """How an agent rests until the budget of these units grows. `short`: less is left than the next request needs."""
-    lacking = {} if short is None else short.asked
+    needed = {} if short is None else short.asked
     found = [
-        budget.binding_limit(agent.budget, agent.spec, agent.hooks.works_for, unit, lacking.get(unit)) for unit in spent
+        budget.binding_limit(agent.budget, agent.spec, agent.hooks.works_for, unit, needed.get(unit)) for unit in spent
     ]
     words = "; ".join(bound.words for bound, _ in found)
     unit = next((unit for unit in spent if short is not None and short.left.get(unit, 0) > 0), None)
@@ -555,14 +556,17 @@ def rest_until_budget(agent: ObservedAgent, spent: tuple[str, ...], short: Budge
         of = "dollars" if unit == "usd" else unit_to_name(unit)
         left, asked = f"{short.left[unit]:f} {of}", f"{short.asked[unit]:f}"
         of_bound = f"{format_amount(unit, bound.amount)} ({', '.join(bound.lines)})"
-        words = f"too little of {bound.holder} is left: {left} of {of_bound}, and the next request may take {asked}"
+        words = f"too little of {bound.holder} is left: {left} of {of_bound}, and the next request may use {asked}"
     return AgentRest(
         AgentState.PARKED, words, "BudgetSpent", tuple(dict.fromkeys(way for _, way in found)), shortage=short
     )
 
 
 def _without_servers(agent: ObservedAgent) -> AgentRest | None:
-    """Wait until the tool servers have reported what they offer: the agent learns it only once, with its first turn."""
+    """Wait until the tool servers have reported what they offer; None if they have.
+
+    A prompt declares the tools from the first turn on, so that turn must not begin before.
+    """
     starting = [each.address for each in agent.context.servers if not each.deleting and not is_offer_known(each.status)]
     if starting:
         ways = tuple(f"plan describe {address}" for address in starting)
@@ -574,9 +578,9 @@ def _without_servers(agent: ObservedAgent) -> AgentRest | None:
 
 
 def _without_prompt(agent: ObservedAgent, name: str) -> AgentRest:
-    """Wait for a prompt of a tool server that the plan makes part of the instructions."""
-    address, fault = f"mcp/{name.partition('/')[0]}", served_prompt_of(agent, name).fault
-    why = f"its prompt `{name}` is not to be had: {fault}" if fault else f"waits for its prompt `{name}`"
+    """Wait for a prompt of a tool server that is part of the agent's instructions."""
+    address, error = f"mcp/{name.partition('/')[0]}", served_prompt_of(agent, name).fault
+    why = f"its prompt `{name}` is not available: {error}" if error else f"waits for its prompt `{name}`"
     return AgentRest(AgentState.BLOCKED, why, "AwaitingServer", (f"plan describe {address}",))
 
 
@@ -589,7 +593,7 @@ def _asleep(agent: ObservedAgent) -> AgentRest:
     if not live and agent.status.wake.wake_at is None and (rest := _rest_until_approved(agent)) is not None:
         return rest
     if agent.status.wake.wake_at is not None:
-        return AgentRest(AgentState.ASLEEP, "sleeps until its timer is due", after_s=after_s)
+        return AgentRest(AgentState.ASLEEP, "waits for its timer", after_s=after_s)
     if live:
         return AgentRest(
             AgentState.ASLEEP, f"waits for {', '.join(live[:3])}{' …' if len(live) > 3 else ''}", after_s=after_s
@@ -598,7 +602,7 @@ def _asleep(agent: ObservedAgent) -> AgentRest:
 
 
 def next_timer_due(agent: ObservedAgent) -> float | None:
-    """When the next timer or watchdog of a sleeping agent is due, seconds since 1970; None when it has none."""
+    """When the next timer or watchdog of a sleeping agent is due, in seconds since 1970; None if it has none."""
     status = agent.status
     dues = [] if status.wake.wake_at is None else [status.wake.wake_at]
     every = agent.spec.wake_every_s
@@ -642,7 +646,7 @@ def rest_until_priced(model: UnpricedModel) -> AgentRest:
 
 
 def _rest_until_approved(agent: ObservedAgent) -> AgentRest | None:
-    """How an agent rests until its request is answered; None when it has made none.
+    """How an agent rests until its request is answered; None if it has no open request.
 
     A request to an operator blocks the agent: only that operator can unblock it.
     """
@@ -654,7 +658,7 @@ def _rest_until_approved(agent: ObservedAgent) -> AgentRest | None:
         names = [each.address for each in of_person]
         ways = (*(f"plan approve {name}" for name in names), *(f"plan reject {name}" for name in names))
         words = textwrap.shorten(describe_request(of_person[0].spec), limits.VALUE_SHOWN_CHARS, placeholder=" …")
-        why = f"waits for a person's yes to {names[0]}, {words}"
+        why = f"waits for approval of {names[0]}: {words}"
         return AgentRest(AgentState.BLOCKED, why, "AwaitingApproval", ways)
     if asked:
         return AgentRest(AgentState.ASLEEP, f"waits for {asked[0].spec['what']['of']} to answer {asked[0].address}")
@@ -663,8 +667,8 @@ def _rest_until_approved(agent: ObservedAgent) -> AgentRest | None:
 
 def _rest_until_client(agent: ObservedAgent) -> AgentRest:
     """How an external agent rests between calls, with or without a client."""
-    seat = agent.status.client.lease
-    if seat is None:
+    lease = agent.status.client.lease
+    if lease is None:
         name = agent.spec.prototype or agent.resource.address
-        return AgentRest(AgentState.BLOCKED, "nobody has taken it", NO_MCP_CLIENT, (f"plan mcp --as {name}",))
-    return AgentRest(AgentState.ASLEEP, f"{seat.client} has it, and is to say something")
+        return AgentRest(AgentState.BLOCKED, "no MCP client is connected", NO_MCP_CLIENT, (f"plan mcp --as {name}",))
+    return AgentRest(AgentState.ASLEEP, f"waits for the next call of {lease.client}")

@@ -13,11 +13,11 @@ from planloop.schemas.canonical_json import Json, JsonObject, encode_text, sha25
 from planloop.schemas.objects.agent import AgentSpec, ModelDeciderSpec
 from planloop.schemas.objects.call import CallState, EffectClass
 
-# An agent is stuck after the same rejected answer, the same failing call, or two of them in turn.
+# An agent is stuck if it repeats the same rejected answer or failing call, or alternates between two of them.
 #
-# `status.progress.tried` are its last failed attempts, newest last, since it last made progress: a new call that
-# changed something, or news from outside. Answers are compared without case, punctuation, blanks and numbers, and may
-# differ by small edits; calls may differ in blanks only.
+# `status.progress.tried` has its last failed attempts, newest last, since it last made progress, which is a new call
+# that changed something, or news from outside. Answers are compared without case, punctuation, blanks and numbers, and
+# may differ by small edits; calls may differ in blanks only.
 
 if TYPE_CHECKING:
     from planloop.controllers.agent.observe import ObservedAgent
@@ -26,19 +26,19 @@ if TYPE_CHECKING:
 ANSWER_TRIED: Final = "answer"
 CALL_TRIED: Final = "call"
 DONE_TRIED: Final = "done"
-"""Kinds of attempts: an answer that is rejected, a call that failed, and one that succeeded and brought nothing new."""
+"""Kinds of attempts: a rejected answer, a failed call, and a successful call whose result was known already."""
 
 _OWN: Final = frozenset({"verdict", "results", "again", "start", "watchdog"})
 """Reasons of a turn that come from the agent itself."""
 _PASSING: Final = frozenset(
     "Changed ChildrenOpen Deadlock Deferred Disconnected Locked NoAnswer NotUp TimedOut Unread".split()
 )
-"""Errors of calls that are meant to be made again."""
+"""Errors after which an agent is expected to repeat the call."""
 _WORD: Final = re.compile(r"[^\W_]+")
 _NUMBER: Final = re.compile(r"[-+]?\d+(?:,\d{3})*(?:[.:]\d+)*%?")
 _ALIKE: Final = 0.9
-_LONG: Final = 40  # Characters: in a shorter answer a small edit may be all that counts.
-_WORDS_MIN: Final = 3  # Besides numbers: an answer with fewer says nothing but its numbers.
+_LONG: Final = 40  # Characters. In a shorter answer, a small edit may change the meaning.
+_WORDS_MIN: Final = 3  # Besides numbers. In an answer with fewer words, the numbers are compared too.
 _DIGEST_CHARS: Final = 12
 
 
@@ -78,16 +78,16 @@ def attempts_after_turn(agent: ObservedAgent, turn: OpenTurn, effects: Sequence[
         result = turn.results.get(call.address)
         if result is None or call.is_implied:
             continue
-        said = " ".join(encode_text(call.arguments).replace("\\n", " ").split())
-        what = f"{call.tool} {sha256_of_value(said)[:_DIGEST_CHARS]}"
+        arguments = " ".join(encode_text(call.arguments).replace("\\n", " ").split())
+        what = f"{call.tool} {sha256_of_value(arguments)[:_DIGEST_CHARS]}"
         if result.state in (CallState.FAILED, CallState.DENIED):
             if result.error in _PASSING:
                 continue
             tried.append({"kind": CALL_TRIED, "what": what})
         elif result.state is CallState.SUCCEEDED and call.tool not in ("done", "fail"):
-            # The same look with another result is news.
-            seen_now = f"{what} {sha256_of_value(result.text)[:_DIGEST_CHARS]}" if effect is EffectClass.READ else what
-            tried = _after_success(tried, {"kind": DONE_TRIED, "what": seen_now}, effect)
+            # The same read with another result is progress.
+            done = f"{what} {sha256_of_value(result.text)[:_DIGEST_CHARS]}" if effect is EffectClass.READ else what
+            tried = _after_success(tried, {"kind": DONE_TRIED, "what": done}, effect)
     if turn.claim is not None and turn.claim["kind"] == "done":
         tried.append({"kind": ANSWER_TRIED, "what": normalize_answer(turn.claim["result"])})
     return tuple(tried[-limits.TRIED_KEPT_MAX :])
@@ -95,7 +95,7 @@ def attempts_after_turn(agent: ObservedAgent, turn: OpenTurn, effects: Sequence[
 
 def _after_success(tried: list[JsonObject], made: JsonObject, effect: EffectClass) -> list[JsonObject]:
     if effect is EffectClass.READ:
-        # A look at something new ends the row of failing calls.
+        # A read with a new result ends a series of failing calls.
         return tried if made in tried else [*(each for each in tried if each["kind"] != CALL_TRIED), made]
     if made not in tried:
         return [made]
@@ -114,7 +114,7 @@ def why_stuck(tried: Sequence[JsonObject]) -> str:
         verb = "gave" if newest["kind"] == ANSWER_TRIED else "made"
         return f"its agent {verb} the same {thing} {count} times"
     if len(failed) >= 4 and _is_pair(failed[-4:]):
-        return "its agent went back and forth between the same two attempts, which failed before"
+        return "its agent alternated between the same two failed attempts"
     return ""
 
 
@@ -123,13 +123,13 @@ def _is_pair(last: Sequence[JsonObject]) -> bool:
     return is_same_attempt(one, three) and is_same_attempt(two, four)
 
 
-# An escalation is one record; an agent escalates once in an incarnation, so that a crash before the record repeats it
-# and a crash after it does not. The transcript stays: only the model changes.
+# An escalation is one record. An agent escalates once in an incarnation: if the owner crashes before that record, the
+# next owner escalates again. The transcript stays; only the model changes.
 
 
 def current_model(spec: AgentSpec, status: AgentStatus) -> ModelDeciderSpec:
-    """The model that the agent is asked by now."""
-    assert isinstance(spec.mind, ModelDeciderSpec), "only models are asked by request"
+    """The model that decides for the agent now."""
+    assert isinstance(spec.mind, ModelDeciderSpec), "only agents with a model have a current model"
     granted = "" if spec.granted is None else spec.granted.stated
     if (
         spec.escalate is not None
@@ -141,7 +141,7 @@ def current_model(spec: AgentSpec, status: AgentStatus) -> ModelDeciderSpec:
 
 
 def escalated_model_name(spec: AgentSpec, status: AgentStatus) -> str:
-    """The name of a model that has taken the place of the agent's own; empty while it has not."""
+    """The name of the model that has replaced the agent's own; empty if none has."""
     found = current_model(spec, status)
     return "" if found is spec.mind else found.model
 
@@ -152,7 +152,7 @@ def can_escalate(agent: ObservedAgent) -> bool:
 
 
 def why_escalate(agent: ObservedAgent) -> str:
-    """Why the stronger model continues from here; empty when it does not. Asked between two turns."""
+    """Why a stronger model is to continue; empty if it is not. Called between two turns."""
     escalate = agent.spec.escalate
     if escalate is None or not can_escalate(agent):
         return ""
@@ -174,5 +174,5 @@ def escalation_merge(agent: ObservedAgent, why: str) -> JsonObject:
         "usd": agent.status.used.usd,
     }
     over = "" if agent.spec.granted is None else agent.spec.granted.stated
-    told: JsonObject = {"to": agent.spec.escalate.to.model, "turn": agent.status.turn, "at": agent.now, "why": why}
-    return {"escalated": told | {"before": before, "over": over}, "tried": None, "same": ["", 0]}
+    to: JsonObject = {"to": agent.spec.escalate.to.model, "turn": agent.status.turn, "at": agent.now, "why": why}
+    return {"escalated": to | {"before": before, "over": over}, "tried": None, "same": ["", 0]}

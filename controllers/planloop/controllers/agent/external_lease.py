@@ -16,28 +16,28 @@ from planloop.schemas.log.record import RecordDraft, SetStatus
 from planloop.schemas.objects.agent import McpClientSpec
 
 
-def client_lease_s(mind: object) -> float:
+def client_lease_s(decider: object) -> float:
     """Seconds without a request after which the lease expires."""
-    assert isinstance(mind, McpClientSpec), "only outside agents have seats"
-    return mind.lease_s
+    assert isinstance(decider, McpClientSpec), "only external agents have leases"
+    return decider.lease_s
 
 
 def why_lease_ends(lease: ExternalLease, lease_s: float, now: float) -> str:
     """Why the lease ends now; empty while it lasts."""
     if lease.leaving:
         return lease.leaving
-    return f"silent for {quantities.format_duration(lease_s)}" if lease.heard_at + lease_s <= now else ""
+    return f"no request for {quantities.format_duration(lease_s)}" if lease.heard_at + lease_s <= now else ""
 
 
 def why_agent_lease_ends(agent: ObservedAgent) -> str:
     """Why the agent's lease ends now; empty while it lasts, and if no client holds one."""
-    lease, mind = agent.status.client.lease, agent.spec.mind
+    lease, decider = agent.status.client.lease, agent.spec.mind
     if lease is None:
         return ""
     return (
-        why_lease_ends(lease, mind.lease_s, agent.now)
-        if isinstance(mind, McpClientSpec)
-        else "the plan gives it to another"
+        why_lease_ends(lease, decider.lease_s, agent.now)
+        if isinstance(decider, McpClientSpec)
+        else "the plan gave the agent another decider"
     )
 
 
@@ -49,15 +49,15 @@ def is_turn_abandoned(agent: ObservedAgent) -> bool:
 
 def wake_by_lease(agent: ObservedAgent, outcome: Outcome) -> Outcome:
     """`outcome`, with a reconcile at the latest when the lease expires."""
-    lease, mind = agent.status.client.lease, agent.spec.mind
-    if lease is None or not isinstance(mind, McpClientSpec) or not isinstance(outcome, Done | Again):
+    lease, decider = agent.status.client.lease, agent.spec.mind
+    if lease is None or not isinstance(decider, McpClientSpec) or not isinstance(outcome, Done | Again):
         return outcome
-    due_s = max(0.0, lease.heard_at + mind.lease_s - agent.now)
+    due_s = max(0.0, lease.heard_at + decider.lease_s - agent.now)
     return Again(due_s if isinstance(outcome, Done) else min(outcome.after_s, due_s))
 
 
 def draft_lease_end(agent: ObservedAgent, why: str) -> RecordDraft:
-    """The record of a lease that ends. Waiting calls are dropped, and the next client has read no file."""
+    """The record of a lease that ends. Waiting calls are dropped, and the next client begins with no file read."""
     lease = agent.status.client.lease
     assert lease is not None, "only a lease that exists ends"
     merge: JsonObject = {"seat": None, "files": None}

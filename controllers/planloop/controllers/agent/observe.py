@@ -1,7 +1,6 @@
-"""Observe one agent: everything that a decision about it is made from, read from the view once and frozen.
+"""Observe one agent: read everything that a decision about it needs from the view, once, as a frozen value.
 
-Parsing a spec costs more than deciding does, so parsed specs are kept by object identity in `SpecCache`, a bounded
-cache.
+Parsing a spec costs more than deciding, so `SpecCache` keeps parsed specs by object identity, up to a limit.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ T = TypeVar("T")
 
 
 class ParsedSpecs(Generic[T]):
-    """Parses a spec once: the fold keeps the same dict until the spec changes."""
+    """Parses each spec once: the fold keeps the same dict until the spec changes."""
 
     def __init__(self, parse: Callable[[JsonObject], T]) -> None:
         self._parse = parse
@@ -56,7 +55,7 @@ class ParsedSpecs(Generic[T]):
 class ObservedChild:
     """A child task of the agent's task. `is_live`: it has not ended and is not being removed.
 
-    `token` names its ending: when another run of the child ends in the same way, that is news again.
+    `token` identifies its end: the end of another incarnation is news again, even in the same state.
     """
 
     view: ChildView
@@ -80,7 +79,7 @@ class ChildCache:
         self._kept: dict[str, tuple[Resource, ObservedChild]] = {}
 
     def of(self, view: View, addresses: Sequence[str]) -> tuple[ObservedChild, ...]:
-        """Those of `addresses` that are there, in the same order."""
+        """The children at `addresses` that exist, in the same order."""
         if len(self._kept) > limits.SPECS_KEPT_MAX + len(addresses):
             self._kept.clear()
         found = (view.get(address) for address in addresses)
@@ -96,7 +95,7 @@ class ChildCache:
 
 
 class StatusCache:
-    """Parsed statuses of agents. Only members that changed since the last look are parsed again."""
+    """Parsed statuses of agents. Only members that changed since the last observation are parsed again."""
 
     def __init__(self) -> None:
         self._kept: dict[str, tuple[JsonObject, AgentStatus]] = {}
@@ -112,13 +111,13 @@ class StatusCache:
         return status
 
     def forget(self, uid: str) -> None:
-        """Drop the status of an agent that rests: a sleeping agent is only rows in the store."""
+        """Forget the status of an agent that rests: a sleeping agent takes no memory."""
         self._kept.pop(uid, None)
 
 
 @frozen
 class SpecCache:
-    """The parsed specs of agents, tasks, hooks and the plan's models, the statuses of agents, the children of tasks."""
+    """Caches of parsed specs (agents, tasks, hooks, the plan's models), statuses of agents, and children of tasks."""
 
     agents: ParsedSpecs[AgentSpec] = field(default_factory=lambda: ParsedSpecs(agent_from_json))
     tasks: ParsedSpecs[TaskSpec] = field(default_factory=lambda: ParsedSpecs(task_from_json))
@@ -130,9 +129,9 @@ class SpecCache:
 
 @frozen
 class TurnObjects:
-    """What an agent owns, by address, and `jobs`, the keys of the jobs that run for it.
+    """The objects that an agent owns, by address, and `jobs`, the keys of the jobs that run for it.
 
-    `unanswerable` are its requests to agents that take no turns any more; `is_judge`: it has a conflict to resolve.
+    `unanswerable` are its requests to agents that take no more turns; `is_judge`: it has a conflict to resolve.
     """
 
     calls: Mapping[str, Resource] = field(default_factory=dict)
@@ -147,8 +146,8 @@ class TurnObjects:
 class HookContext:
     """`watching` are the live hooks that watch the agent, by name, the outermost first.
 
-    `works_for` is the hook that the agent itself was made for; None for other agents, and once that hook is over.
-    `is_engaged`: the agent talks with an operator, or listens to an agent that does, and ends only by `done`.
+    `works_for` is the hook that the agent was created for; None for other agents, and once that hook is over.
+    `is_engaged`: the agent talks with an operator, or watches an agent that does, and ends its task only by `done`.
     """
 
     watching: Mapping[str, tuple[Resource, HookSpec]] = field(default_factory=dict)
@@ -158,9 +157,9 @@ class HookContext:
 
 @frozen
 class TaskContext:
-    """What the agent's task works with: its child tasks, its containers, the tool servers of the agent, its fork.
+    """The child tasks and containers of the agent's task, the tool servers of the agent, and the fork of the task.
 
-    `models_digest` changes whenever the table of models in the plan does.
+    `models_digest` changes with the table of models in the plan.
     """
 
     children: tuple[ObservedChild, ...] = ()
@@ -188,18 +187,18 @@ class ObservedAgent:
 
     @property
     def opened(self) -> OpenTurn:
-        """The open turn, of an agent that has one."""
-        assert self.status.open is not None, "asked for inside a turn"
+        """The open turn. The agent must have one."""
+        assert self.status.open is not None, "only called inside a turn"
         return self.status.open
 
     @property
     def is_moving(self) -> bool:
-        """Whether git changes the agent's fork now: the agent starts nothing until that has ended."""
+        """Whether git is changing the agent's fork: the agent starts nothing until git has finished."""
         return self.context.fork is not None and fork_status_from_json(self.context.fork.status).state in MOVING
 
     @property
     def is_to_move(self) -> bool:
-        """Whether the fork of its task is requested and not ready: the next turn waits for it."""
+        """Whether the fork of its task is requested and not ready, so that the next turn waits for it."""
         if (
             self.context.fork is None
             or self.task is None
@@ -210,12 +209,12 @@ class ObservedAgent:
 
     @property
     def is_watcher(self) -> bool:
-        """Whether it works for a hook: it has no task, and only questions wake it."""
+        """Whether it works for a hook: it has no task of its own, and only questions wake it."""
         return bool(self.spec.watches)
 
     @property
     def hands_over(self) -> bool:
-        """Whether it gets a last turn when its budget is used up: a model that has a task to hand over."""
+        """Whether it gets a last turn when its budget is used up: only models that have a task do."""
         return self.nature.is_model and not self.is_watcher
 
     @property
@@ -224,12 +223,13 @@ class ObservedAgent:
         return traits_of(self.spec.mind)
 
     @property
-    def go(self) -> int | None:
+    def wanted_incarnation(self) -> int | None:
+        """The incarnation that the task wants its agent to run (`go` in its status); None if it is not to run."""
         return None if self.task is None else self.task.status.get("go")
 
     @property
     def is_wanted(self) -> bool:
-        """Whether its work is still wanted: its incarnation is the current one, or it answers a question.
+        """Whether results of its work still count: its incarnation is the current one, or it answers a question.
 
         Jobs that run when the task is paused finish, and their results are used when the task resumes.
         """
@@ -240,8 +240,8 @@ class ObservedAgent:
         opened = self.status.open
         if opened is not None and opened.is_answer:
             return self.is_over
-        is_paused = self.go is None and self.task_state == TaskState.PAUSED
-        wanted = self.task.status.get("incarnation") if is_paused else self.go
+        is_paused = self.wanted_incarnation is None and self.task_state == TaskState.PAUSED
+        wanted = self.task.status.get("incarnation") if is_paused else self.wanted_incarnation
         return wanted is not None and wanted == self.status.incarnation
 
     @property
@@ -276,7 +276,7 @@ class ObservedAgent:
 
 
 def served_prompt_of(agent: ObservedAgent, name: str) -> ServedPrompt:
-    """The prompt `server/name` of a server as its status has it; empty when it is not known."""
+    """The prompt `server/name` from the status of its server; empty if it is not known."""
     server, _, prompt = name.partition("/")
     found = next((each for each in agent.context.servers if each.address == f"mcp/{server}"), None)
     return (None if found is None else find_served_prompt(found.status, prompt)) or ServedPrompt()
@@ -312,7 +312,10 @@ def observe_agent(
 
 
 def observe_again(agent: ObservedAgent, view: View, specs: SpecCache, plan: str) -> ObservedAgent | None:
-    """Observe an agent after its own steps: what it did not write is as it was. None when the agent is gone."""
+    """Observe an agent again after its own steps. Objects that it does not write are not read again.
+
+    None if the agent was removed.
+    """
     address, fork = agent.resource.address, agent.context.fork
     resource = view.get(address)
     if resource is None:
@@ -332,7 +335,7 @@ def observe_again(agent: ObservedAgent, view: View, specs: SpecCache, plan: str)
 
 
 def without_jobs(agent: ObservedAgent, keys: frozenset[str]) -> ObservedAgent:
-    """The agent as if the jobs of these keys had ended."""
+    """The agent as if the jobs with these keys had ended."""
     jobs = agent.objects.jobs - keys
     return agent if jobs == agent.objects.jobs else remade(agent, objects=remade(agent.objects, jobs=jobs))
 
@@ -378,20 +381,21 @@ def _hooks(
 ) -> Mapping[str, tuple[Resource, HookSpec]]:
     found = (each for address in spec.hooks if (each := view.get(address)) is not None)
     live = [(each, specs.hooks.of(each)) for each in found if not watchers.is_hook_over(view, each)]
-    # Turns may follow each other faster than its controller looks; times are its business alone.
+    # Turns may follow each other faster than the hook controller runs, so the limit of turns is checked here too.
+    # That controller alone checks the limit of time.
     ended = status.turn - (status.open is not None)
     return {made.name: (each, made) for each, made in live if not expiry_reason(made.expires, each.status, ended, 0.0)}
 
 
 def _is_engaged(view: View, address: str, spec: AgentSpec, plan: str) -> bool:
-    """Whether the session is with the agent or one that it listens to: a final answer then does not end its task."""
+    """Whether the session is with the agent or one that it watches: a final answer then does not end its task."""
     document = view.get(plan) if isinstance(spec.mind, ModelDeciderSpec | CliAgentSpec) and not spec.watches else None
     primary = "" if document is None else objects_plan.primary_agent(document.status)
     return bool(primary) and (primary == address or watchers.is_listening(view, address, primary))
 
 
 def _owned(view: View, address: str) -> dict[str, dict[str, Resource]]:
-    """The calls, approvals and threads of an agent, by kind and address."""
+    """The calls, approvals, threads and conflicts of an agent, by kind and address."""
     kinds: dict[str, dict[str, Resource]] = {"call": {}, "approval": {}, "thread": {}, "conflict": {}}
     for each in view.owned_by(address):
         of_kind = kinds.get(each.kind)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class PatchGate(Protocol):
-    """Takes patches of the plan document: `planloop.reconciler.admission.gate`."""
+    """Accepts or rejects patches of the plan document: `planloop.reconciler.admission.gate`."""
 
     async def submit(self, patch: Patch) -> PatchVerdict: ...
 
@@ -39,11 +39,11 @@ class PatchGate(Protocol):
     async def approve(
         self, address: str, by: Author, reason: str = "", content: JsonObject | None = None
     ) -> PatchVerdict:
-        """Approve what waits at `address`. Raises errors.Terminal when nothing waits there."""
+        """Approve what waits at `address`. Raises `reconciler.errors.Terminal` if nothing waits there."""
         ...
 
     async def reject(self, address: str, by: Author, reason: str = "") -> int:
-        """Reject it and return the revision. Raises errors.Terminal when nothing waits there."""
+        """Reject it and return the revision. Raises `reconciler.errors.Terminal` if nothing waits there."""
         ...
 
 
@@ -57,9 +57,9 @@ class ToolServers(Protocol):
     async def call(
         self, server: str, tool: str, arguments: JsonObject, *, by: str, op: str, on_progress: Callable[[str], None]
     ) -> CallResult:
-        """One tool call; `op` is passed on as the idempotency key.
+        """Call a tool; `op` is sent as the idempotency key.
 
-        `AwaitingInput` is a state of the result too: the server asks for something, which is in its `value`.
+        A result in state `AwaitingInput` has the question of the server in its `value`.
         """
         ...
 
@@ -99,18 +99,21 @@ class NoToolServers:
 
 
 def _no_server(name: str) -> ServerFailed:
-    return ServerFailed("NoServer", f"there is no server `{name}`")
+    return ServerFailed("NoServer", f"the plan has no tool server `{name}`")
 
 
 class HookReplay(Protocol):
-    """Answers in place of hooks that are rules, programs and functions, as in a replay. `key` is the question's."""
+    """The recorded verdicts of hooks that are rules, programs and functions, for a replay.
+
+    `key` is `planloop.controllers.agent.status.TurnVerdict.key` of the question.
+    """
 
     def at_once(self, agent: str, turn: int, key: str) -> HookVerdict:
-        """The verdict of a rule. Raises `Conflict` when it is not its place yet."""
+        """The verdict of a rule. Raises `reconciler.errors.Conflict` if the replay has not come to it yet."""
         ...
 
     def first(self, agent: str, turn: int, key: str) -> tuple[HookVerdict, bool]:
-        """What the rule before an agent said, and whether the agent was asked. Raises `Conflict` like `at_once`."""
+        """The verdict of the rule before an agent, and whether the agent was asked. Raises like `at_once`."""
         ...
 
     async def verdict(self, agent: str, turn: int, key: str) -> HookVerdict:
@@ -120,15 +123,15 @@ class HookReplay(Protocol):
 
 TOOL_POOL: Final = "tools"
 DECIDER_POOL: Final = "minds"
-"""The pools of the work plane in which calls run and deciders other than models are asked."""
+"""The pools of the work plane for calls, and for requests to deciders that are not models."""
 
 
 @frozen
 class ProgramSettings:
     """How programs are run. `env` is the clean environment of commands; a task's own `env` is added to it.
 
-    `python` is the interpreter for Python functions. Of `owner_env`, the owner's own environment, only the variables
-    that the plan names by `env:NAME` are read.
+    `python` is the interpreter for Python functions. `owner_env` is the environment of the owner; only variables that
+    the plan names as `env:NAME` are read from it.
     """
 
     processes: Processes
@@ -139,7 +142,7 @@ class ProgramSettings:
 
 @frozen
 class DeciderServices:
-    """What decides for agents: the models and, in a replay, the recorded replies and verdicts instead of programs."""
+    """The models of the plan and, in a replay, the recorded replies and verdicts that take the place of programs."""
 
     models: ModelClient = NoModelClient()
     replayed_replies: Callable[[ObservedAgent], Awaitable[DeciderReply]] | None = None
@@ -148,7 +151,7 @@ class DeciderServices:
 
 @frozen
 class Connections:
-    """What tools reach: tool servers, the containers of the plan (None: it has none), and simulated worlds."""
+    """What tools connect to: tool servers, the containers of the plan (None: it has none), and simulated worlds."""
 
     servers: ToolServers = NoToolServers()
     containers: ContainerCommands | None = None
@@ -157,7 +160,7 @@ class Connections:
 
 @frozen
 class AgentServices:
-    """What the controller of a plan's agents works with.
+    """The services of one plan's agent controller.
 
     `plan` is the address of the plan, `folder` the absolute folder of its file.
     """

@@ -1,7 +1,7 @@
 """The primary agent of the session: which agent an operator talks with by default. Pure.
 
-It stands in the plan object's status, so that every chat follows it and a crash forgets nothing. It moves when a hook
-steps forward (`meta`), when an agent hands over to one below it (`endo`), and when a person says so.
+It is part of the plan object's status, so that every chat follows it and it survives a crash. It moves when a hook
+takes over the conversation (`meta`), when an agent hands it to a child agent (`endo`), and when an operator moves it.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from planloop.schemas.objects import plan as objects_plan
 
 
 def session_return_changes(view: View, plan: str, leaving: str, to: str) -> tuple[SetStatus, ...]:
-    """The change that gives the session of the agent `leaving` to that at `to`; none when it does not have it."""
+    """The change that moves the session from the agent `leaving` to `to`; none if `leaving` does not have it."""
     document = view.get(plan)
     is_primary = document is not None and objects_plan.primary_agent(document.status) == leaving
     return session_move_changes(view, plan, to, f"agent:{leaving.partition('/')[2]}") if is_primary else ()
 
 
 def session_move_changes(view: View, plan: str, to: str, by: str) -> tuple[SetStatus, ...]:
-    """The change that makes the agent at `to` the primary one, in the name of `by`; none when it is."""
+    """The change that makes the agent at `to` the primary one, with the author `by`; none if it already is."""
     document = view.get(plan)
     if document is None or objects_plan.primary_agent(document.status) == to:
         return ()

@@ -1,7 +1,8 @@
-"""The status of an agent in typed form.
+"""The status of an agent as typed values, and its JSON.
 
-Memory of deciders, arguments and results are kept inside one-item lists: statuses are merged key by key (RFC 7386),
-which would drop their nulls and mix old keys with new ones; lists are replaced whole.
+Memory of deciders, arguments and results are wrapped in one-item lists. Statuses are merged key by key (RFC 7386),
+which would drop nulls in them and mix old keys with new ones; a list is replaced as a whole. Three members have other
+names in JSON: `lease` is `seat`, `leases` is `seats`, and `own` is `memory`.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from planloop.schemas.objects.hook import HookPoint, HookVerdict, hook_verdict_f
 from planloop.schemas.objects.message import Message, message_from_json
 
 WAITING_STATES: Final = frozenset({CallState.AWAITING_CHILD, CallState.AWAITING_INPUT, CallState.AWAITING_LOCK})
-"""States of a call that waits without a job: the tool's `resolve` finds out whether the wait is over."""
+"""States of a call that waits without a job. `Tool.resolve` computes whether the wait is over."""
 
 AGENT_ACTOR: Final = "controller:agent"
 """The author of records of the agent controller, and the sender of its messages."""
@@ -25,10 +26,11 @@ AGENT_ACTOR: Final = "controller:agent"
 
 @frozen
 class TurnCall:
-    """A call of the open turn, in call order. `address` names its call object while it is not settled.
+    """A call of the open turn, in call order. `address` is that of its call object, which exists until it is settled.
 
-    `is_implied`: the decider did not write it; it is the `done` that a final answer means. `extra` are fields that the
-    provider of the model wants back with the call.
+    `key` is the decider's own id for it. `fault` says why it could not be parsed. `is_implied`: the decider did not
+    write it; it is the `done` that a final answer implies. `extra` are fields that the provider of the model requires
+    back with the call.
     """
 
     address: str
@@ -57,10 +59,10 @@ class TurnCall:
 
 @frozen
 class RequestFailure:
-    """A request to a model that gave no reply. It is repeated at `retry_at`, `wait_s` after it failed.
+    """A request to a model that gave no reply. It is repeated at `retry_at`, `wait_s` seconds after it failed.
 
-    `retry_at` None: it is repeated when something has changed. `life` names the owner that made it, `basis` what it was
-    made with.
+    `retry_at` None: it is repeated after something has changed. `life` names the owner that made it; `basis` is the
+    `failure_basis` of the request (`planloop.controllers.agent.turn.model_request`).
     """
 
     reason: str
@@ -74,10 +76,10 @@ class RequestFailure:
 
 @frozen
 class TurnVerdict:
-    """A verdict of the hook `hook` in the open turn; a failed hook counts as its policy says.
+    """A verdict of the hook `hook` in the open turn, after its policy for errors was applied.
 
-    `index` says which call, or up to which message; `rewrites` how often its arguments had been rewritten before.
-    `version` is that of the hook as it was asked; earlier logs have none.
+    `index` is that of the call, or the number of messages read; `rewrites` counts how often the arguments of the call
+    had been rewritten. `version` is that of the hook when it was asked; earlier logs have none.
     """
 
     hook: str
@@ -106,9 +108,9 @@ def verdict_key(hook: str, point: HookPoint, index: int, rewrites: int) -> str:
 class ExternalLease:
     """The lease of an MCP client on an external agent.
 
-    `number` counts the leases of the agent and never falls. `key` is the digest of the client's secret, which is in no
-    log. `heard_at` is the time of its last request, in seconds since 1970. `leaving` says why the lease ends; empty
-    while it lasts. `said` are the ids of its last calls.
+    `number` counts the leases of the agent and never decreases. `key` is the digest of the client's secret; the secret
+    is never logged. `heard_at` is the time of the last request, in seconds since 1970. `leaving` says why the lease
+    ends; empty while it lasts. `said` are the ids of its last calls.
     """
 
     number: int
@@ -148,7 +150,7 @@ class TurnNews:
 
 @frozen
 class TurnTimes:
-    """When a turn started, in seconds since 1970; how long its calls only waited, and since when they do now."""
+    """When a turn started, in seconds since 1970; how long its calls have only waited, and since when they wait now."""
 
     started_at: float
     waited_s: float = 0.0
@@ -170,7 +172,9 @@ class TurnRequest:
 
 @frozen
 class TurnReply:
-    """What the decider replied. `note` is what it is told about its own reply, `extra` what its provider wants back."""
+    """The reply of the decider. `note` is a note to the decider about it; `extra` are fields that the provider of the
+    model requires back.
+    """
 
     text: str = ""
     then: str = "sleep"
@@ -184,8 +188,8 @@ class TurnReply:
 class TurnVerdicts:
     """What hooks did in a turn.
 
-    `fired` are their verdicts by `TurnVerdict.key`; `consulted` the hooks whose agents were asked, by that key;
-    `rewritten` the arguments that hooks gave to calls, by the calls' addresses.
+    `fired` are their verdicts by `TurnVerdict.key`. `consulted` are the hooks whose agents were asked, by that key.
+    `rewritten` are the arguments from hooks, by the addresses of the calls.
     """
 
     fired: dict[str, TurnVerdict] = field(default_factory=dict)
@@ -195,7 +199,7 @@ class TurnVerdicts:
 
 @frozen
 class TurnClient:
-    """The call of an MCP client that the turn of an external agent is for. `is_withdrawn`: the client cancelled it."""
+    """The call of an MCP client that started the turn of an external agent. `is_withdrawn`: the client cancelled it."""
 
     said: ClientCall | None = None
     is_withdrawn: bool = False
@@ -203,10 +207,10 @@ class TurnClient:
 
 @frozen
 class OpenTurn:
-    """A turn that was started and has not ended. `is_replied` turns true with the record that holds the reply.
+    """A turn that was started and has not ended. The record of the reply sets `is_replied`.
 
-    `claim` is what `done` or `fail` said in this turn. `is_answer`: the task was over when the turn started, and the
-    turn answers a question. `is_last`: the budget is used up, and the agent hands its work over.
+    `claim` is that of `done` or `fail` in this turn. `is_answer`: the task was over when the turn started, and the turn
+    answers a question. `is_last`: the budget is used up, and the agent hands its work over.
     """
 
     turn: int
@@ -223,17 +227,17 @@ class OpenTurn:
     client: TurnClient = TurnClient()
 
     def standing(self, call: TurnCall) -> TurnCall:
-        """The call with the arguments that it is started with: hooks may have replaced them."""
+        """The call with the arguments that it starts with, which may come from a hook."""
         given = self.hooks.rewritten.get(call.address)
         return call if given is None else remade(call, arguments=given)
 
 
 @frozen
 class TranscriptChunk:
-    """One ended turn in a model's transcript: the digest of its messages, and about how many tokens they are.
+    """One ended turn in a model's transcript: the blob with its messages, and their estimated tokens.
 
-    `origin` is the digest of the turn as it was before it was made shorter; of a summary, of the index of its turns.
-    `by` names the model that had it, if that was not the agent's own.
+    `origin` is the blob of the turn before it was compacted; for a summary, the blob of the index of its turns. `by`
+    names the model of the turn if that was not the agent's own.
     """
 
     blob: str
@@ -249,7 +253,10 @@ class TranscriptChunk:
 def chunks_of(
     raw: JsonObject, before: tuple[JsonObject, dict[str, TranscriptChunk]] | None = None
 ) -> dict[str, TranscriptChunk]:
-    """`status.transcript`, oldest turn first. `before`: an earlier one and its chunks, taken where the same."""
+    """The chunks of `status.transcript`, oldest turn first.
+
+    `before` is an earlier transcript with its chunks; unchanged ones are reused.
+    """
     if before is None:
         return {key: TranscriptChunk(**raw[key]) for key in sorted(raw)}
     old, made = before
@@ -267,16 +274,16 @@ class PastCall:
     comments: tuple[str, ...] = ()
 
     def to_json(self, *, is_told: bool) -> JsonObject:
-        """Not `is_told`: the decider has a transcript with the result, so only how the call ended is kept here."""
+        """The call as JSON. Without `is_told`, only the state of the result: the model's transcript has the text."""
         result = self.result if is_told else CallResult(self.result.state, error=self.result.error)
         out: JsonObject = {"address": self.address, "tool": self.tool, "arguments": self.arguments}
-        said: JsonObject = {"comments": list(self.comments)} if is_told and self.comments else {}
-        return out | {"result": result.to_json()} | said
+        comments: JsonObject = {"comments": list(self.comments)} if is_told and self.comments else {}
+        return out | {"result": result.to_json()} | comments
 
 
 @frozen
 class AgentClaim:
-    """The claim of an agent that it is done or has failed. `seq` counts claims and never falls."""
+    """The claim of an agent that it is done or has failed. `seq` counts claims and never decreases."""
 
     seq: int
     kind: str
@@ -286,7 +293,7 @@ class AgentClaim:
 
 @frozen
 class AgentUsage:
-    """What the agent has used over all its incarnations. `time_s` is active time, `usd` exact money as text.
+    """What the agent has used in all its incarnations. `time_s` is active time, `usd` an exact amount as text.
 
     Tokens and money are counted where a request is settled (`budget.py`), the rest where a turn ends.
     """
@@ -298,13 +305,13 @@ class AgentUsage:
     usd: str = "0"
 
     def to_json(self) -> JsonObject:
-        """What the end of a turn writes."""
+        """The members that the end of a turn writes."""
         return {"turns": self.turns, "calls": self.calls, "time_s": round(self.time_s, 6)}
 
 
 @frozen
 class ToldFacts:
-    """Digests of the facts that the decider knows, so that each fact is news once and none is missed."""
+    """What the decider already knows, so that each fact is news exactly once."""
 
     goal: str = ""
     notes: str = ""
@@ -331,7 +338,7 @@ class AgentMemory:
 
 @frozen
 class WakeState:
-    """What may start the next turn. `again` asks for one though nothing outside changed.
+    """What may start the next turn. `again`: it starts even if nothing outside changed.
 
     `had_last`: the agent has taken its last turn since its budget was used up.
     """
@@ -347,9 +354,9 @@ class WakeState:
 class AgentMail:
     """The messages of an agent. `asked` are questions that it has read and not answered, by id.
 
-    `is_answering`: its last turn was there to answer one. `interlocutors` are the `speakers` and `listeners` of its
-    next discussion unless it names others. `requests` counts what it has asked for, over all incarnations. `spoken` is
-    the turn in which it last spoke with a child, by the child's agent.
+    `is_answering`: its last turn was started to answer one. `interlocutors` are the `speakers` and `listeners` of its
+    next discussion unless it names others. `requests` counts its requests in all incarnations. `spoken` is the turn in
+    which it last exchanged messages with a child, by the child's agent.
     """
 
     inbox: dict[str, Message] = field(default_factory=dict)
@@ -362,13 +369,11 @@ class AgentMail:
 
 @frozen
 class AgentProgress:
-    """What shows whether an agent is stuck. `claims` counts its claims and never falls.
+    """What shows whether an agent is stuck. `claims` counts its claims and never decreases.
 
-    `same` is the digest of its last calls and how often in a row it made them.
-
-    `sent_back` counts how often hooks have sent back its answer, `nudges` how often in a row only a hook's comment woke
-    it. `escalated` is set once a stronger model continues, `tried` are the last attempts that failed
-    (`planloop.controllers.agent.escalation`).
+    `same` is the digest of its last call and how often in a row it was made. `sent_back` counts how often hooks have
+    sent back its answer, `nudges` how often in a row only a hook's comment woke it. `escalated` is set once a stronger
+    model continues; `tried` are the last failed attempts (`planloop.controllers.agent.escalation`).
     """
 
     claims: int = 0
@@ -391,9 +396,9 @@ class ClientState:
 
 @frozen
 class AgentStatus:
-    """The status of an agent. `incarnation` 0 means that it has never worked.
+    """The status of an agent. `incarnation` 0 means that it has never run.
 
-    In JSON the members of the parts are members of the status itself.
+    In JSON, the members of `memory`, `wake`, `mail`, `progress` and `client` are members of the status itself.
     """
 
     state: str = ""
@@ -413,7 +418,7 @@ class AgentStatus:
 def read_agent_status(raw: JsonObject, before: tuple[JsonObject, AgentStatus] | None = None) -> AgentStatus:
     """The typed form of an agent's `status`; a fresh object's empty status gives the defaults.
 
-    `before` is an earlier status with its typed form: only the members that are other objects by now are read.
+    `before` is an earlier status with its typed form: only members that are other objects now are parsed.
     """
     old, status = before or ({}, AgentStatus())
     parts: dict[str, dict[str, Any]] = {}
@@ -437,12 +442,12 @@ def read_agent_status(raw: JsonObject, before: tuple[JsonObject, AgentStatus] | 
 
 
 def wrap_value(value: Json) -> list[Json]:
-    """`value` where a merge cannot look into it."""
+    """`value` in a list, which a merge replaces as a whole."""
     return [value]
 
 
 def unwrap_value(value: Json) -> Json:
-    """Inverse of `wrap_value`; None when nothing is kept."""
+    """Inverse of `wrap_value`; None without a value."""
     return value[0] if value else None
 
 
@@ -463,11 +468,11 @@ def _open(raw: JsonObject | None) -> OpenTurn | None:
         is_answer=raw.get("is_answer", False),
         is_last=raw.get("is_last", False),
         hooks=TurnVerdicts(
-            {key: _fired(value[0]) for key, value in raw.get("fired", {}).items()},
+            {key: _turn_verdict(value[0]) for key, value in raw.get("fired", {}).items()},
             raw.get("consulted", {}),
             {key: value[0] for key, value in raw.get("rewritten", {}).items()},
         ),
-        client=TurnClient(_said(raw["said"]) if raw.get("said") else None, raw.get("is_withdrawn", False)),
+        client=TurnClient(_client_call(raw["said"]) if raw.get("said") else None, raw.get("is_withdrawn", False)),
     )
 
 
@@ -482,7 +487,7 @@ def _reply(raw: JsonObject) -> TurnReply:
     )
 
 
-def _said(raw: JsonObject) -> ClientCall:
+def _client_call(raw: JsonObject) -> ClientCall:
     return ClientCall(raw["id"], raw["tool"], unwrap_value(raw["arguments"]), raw["at"])
 
 
@@ -490,7 +495,7 @@ def _lease(raw: JsonObject | None) -> ExternalLease | None:
     return None if raw is None else ExternalLease(**(raw | {"said": tuple(raw.get("said", ()))}))
 
 
-def _fired(raw: JsonObject) -> TurnVerdict:
+def _turn_verdict(raw: JsonObject) -> TurnVerdict:
     verdict, version = hook_verdict_from_json(raw["verdict"]), raw.get("version", "")
     return TurnVerdict(raw["hook"], raw["point"], raw["index"], raw["rewrites"], verdict, version)
 
@@ -534,6 +539,6 @@ _READERS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "tried": tuple,
     "asked": _messages,
     "seat": _lease,
-    "said": lambda raw: {key: _said(value) for key, value in raw.items()},
+    "said": lambda raw: {key: _client_call(value) for key, value in raw.items()},
 }
-"""How the members are read that are kept in another form."""
+"""Parsers of the members that have another form in JSON."""

@@ -31,7 +31,7 @@ class WorkPlane(Protocol):
 
         Does nothing if `key` is live. `pool` is `tools`, `models`, `models:<pattern>`, or `free` (no bound) for jobs
         that only wait. When the job ends, in whatever way, `owner` is reconciled. The exception is a job that has
-        taken its owner's next steps itself: it sets its attribute `went_on` to true and awaits nothing after that.
+        taken its owner's next steps itself: it sets its attribute `took_next_steps` and awaits nothing after that.
         """
         ...
 
@@ -202,7 +202,7 @@ class WorkPools:
             self._start_waiting(job.pool)
         if failure is None:
             self._queue.forget(job.key)
-            if not getattr(job.work, "went_on", False):
+            if not getattr(job.work, "took_next_steps", False):
                 self._queue.add(job.owner)
         else:
             await self.on_failure(job.owner, job.key, failure)

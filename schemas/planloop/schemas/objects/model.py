@@ -28,7 +28,17 @@ PROVIDERS: Final = tuple(
     "openai ollama openrouter groq mistral deepseek together fireworks cerebras xai vllm llamacpp lmstudio anthropic "
     "gemini vertex_ai bedrock azure cohere perplexity huggingface replicate sagemaker watsonx databricks".split()
 )
-"""Names that are no slips of the pen. Others are passed to litellm as they stand."""
+"""Known providers. Other names are passed to litellm unchanged."""
+_FAMILIES: Final[Mapping[str, str]] = {
+    "openai": "gpt- chatgpt- codex- o1 o3 o4 ft:gpt-",
+    "anthropic": "claude-",
+    "gemini": "gemini-",
+    "mistral": "mistral- codestral- devstral- magistral- ministral-",
+    "deepseek": "deepseek-",
+    "xai": "grok-",
+}
+"""The beginnings of the names of each provider's own models."""
+_OLLAMA_TAG: Final = re.compile(r"[\w.-]+:(?:latest|[a-z]?\d+(?:\.\d+)?[bm]\b.*)", re.IGNORECASE)
 SAMPLING: Final = frozenset(
     (
         "temperature top_p top_k min_p seed stop max_tokens max_completion_tokens presence_penalty frequency_penalty "
@@ -82,6 +92,19 @@ def parse_model_name(text: str) -> ModelName:
         return ModelName(text)
     tape: Tape = "record" if found["tape"] == "record" else "replay"
     return ModelName(found["real"] or "", tape, found["file"])
+
+
+def with_provider(real: str) -> str:
+    """The name that a name without a provider probably means: `openai/gpt-5` for `gpt-5`; empty if it is not known.
+
+    A name with a tag, as in `qwen3:8b`, is one of Ollama's.
+    """
+    name = ModelName(real)
+    if not real or name.provider or name.url or "/" in real or "*" in real:
+        return ""
+    found = (provider for provider, heads in _FAMILIES.items() if real.lower().startswith(tuple(heads.split())))
+    provider = next(found, "ollama" if _OLLAMA_TAG.fullmatch(real) else "")
+    return f"{provider}/{real}" if provider else ""
 
 
 def redirect_model(stated: str, to: str) -> str:

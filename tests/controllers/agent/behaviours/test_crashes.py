@@ -1,4 +1,4 @@
-"""The owner dies after each append of a run whose calls go through every layer: one result each, effects once."""
+"""The owner dies after each append while calls go through every layer: one result each, effects once."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ async def test_trace_can_be_turned_off_by_its_setting(tmp_path: Path) -> None:
         assert "trace" not in (await settled(here, "list"))[0]
 
 
-async def test_a_command_that_takes_too_long_is_stopped_with_its_group_and_what_it_printed_is_kept(
+async def test_timeout_kills_the_process_group_of_a_command_and_keeps_its_output(
     tmp_path: Path,
 ) -> None:
     line = "echo began; sleep 60 & echo $! > pid; wait"

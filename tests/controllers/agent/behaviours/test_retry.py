@@ -1,4 +1,4 @@
-"""`retry`: only what may heal, only where it does no harm, each try with its own intent."""
+"""`retry` repeats only transient failures of calls that may run again, each try with its own intent."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def plan(expect: str, settings: str = "{backoff: 1ms}", call: str = "search: {te
     return PLAN.format(expect=expect, settings=settings, call=call)
 
 
-async def test_a_reading_call_that_fails_twice_is_made_three_times_and_the_agent_sees_one_result(
+async def test_read_that_fails_twice_is_tried_three_times_and_has_one_result(
     tmp_path: Path,
 ) -> None:
     flaky = Flaky(failures=2)

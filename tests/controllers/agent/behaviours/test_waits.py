@@ -1,4 +1,4 @@
-"""Time in which an agent only waits: traced where a call waited, and no active time where a turn did."""
+"""Time in which an agent only waits is traced for calls and is not active time of turns."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def why_of(here: Arena, name: str) -> bool:
 
 
 async def turn_of(here: Arena, agent: str) -> tuple[float, float, float]:
-    """Seconds that the agent's turn waited, that it took in all, and that count."""
+    """Seconds that the agent's turn waited, that it took in all, and that count as active time."""
     records = await here.store.log(0, 1_000)
     steps = [(one.at, step) for one in records for step in one.draft.entries if step.subject == agent]
     merges = [each.merge for one in records for each in one.draft.changes if isinstance(each, SetStatus)

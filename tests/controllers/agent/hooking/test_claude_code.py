@@ -346,19 +346,22 @@ def ran(code: int = 0, out: object = "", err: str = "") -> bytes:
         ),
         (
             ran(out={"hookSpecificOutput": {**OWN, "permissionDecision": "Deny"}}),
-            HookVerdict(fault="`permissionDecision` is allow, deny, ask, defer, not Deny"),
+            HookVerdict(fault="`permissionDecision` must be one of allow, deny, ask, defer, not Deny"),
         ),
-        (ran(out={"decision": "no"}), HookVerdict(fault="`decision` is approve, block, allow, deny, not no")),
-        (ran(out={"continue": 0}), HookVerdict(fault="`continue` is true or false, not 0")),
+        (
+            ran(out={"decision": "no"}),
+            HookVerdict(fault="`decision` must be one of approve, block, allow, deny, not no"),
+        ),
+        (ran(out={"continue": 0}), HookVerdict(fault="`continue` must be true or false, not 0")),
         (
             ran(out={"hookSpecificOutput": {**OWN, "updatedInput": ["id"]}}),
-            HookVerdict(fault="`updatedInput` is a map"),
+            HookVerdict(fault="`updatedInput` must be a map"),
         ),
-        (ran(out='{"decision": "block",}'), HookVerdict(fault='its answer is no JSON map: {"decision": "block",}')),
+        (ran(out='{"decision": "block",}'), HookVerdict(fault='its answer is not a JSON map: {"decision": "block",}')),
         (ran(out={"decision": "block", "continue": "no"}), HookVerdict("deny", "no reason given")),
         (ran(-9), HookVerdict(fault="killed by SIGKILL")),
         (b'{"fault": "x: gone"}', HookVerdict(fault="x: gone")),
-        (b"nonsense", HookVerdict(fault="what it printed cannot be read")),
+        (b"nonsense", HookVerdict(fault="its output cannot be parsed")),
         (ran(1, err="Traceback"), HookVerdict(fault="exit 1: Traceback")),
     ],
 )

@@ -1,4 +1,4 @@
-"""The owner dies at each of its writes, and what hooks count, say, rewrite and end comes out as if it had not."""
+"""The owner dies at each write, and what hooks count, say, rewrite and end is the same as without crashes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hooks that break: each fault by name, with its policy; an exit code is never a verdict."""
+"""Hooks that fail: each error with its policy; an exit code is never a verdict."""
 
 from __future__ import annotations
 
@@ -22,11 +22,14 @@ pytestmark = pytest.mark.anyio
 FAULTS = {
     "crash": ("exit 3", "exit 3"),
     "crash after a verdict": ('echo \'{"decision": "allow"}\'; exit 1', "exit 1"),
-    "no JSON": ("echo yes please", "its answer is no JSON map: yes please"),
-    "another version": ("echo '{\"version\": 2}'", "its answer is version 2, and here is version 1"),
-    "a decision that is none": ('echo \'{"decision": "maybe"}\'', "`decision` is allow, ask, defer, deny, not maybe"),
-    "members that are none": ("echo '{\"deny\": true}'", "its answer has deny, which no verdict has"),
-    "arguments that are no map": ("echo '{\"arguments\": 3}'", "`arguments` is a map"),
+    "no JSON": ("echo yes please", "its answer is not a JSON map: yes please"),
+    "another version": ("echo '{\"version\": 2}'", "its answer has version 2; the supported version is 1"),
+    "a decision that is none": (
+        'echo \'{"decision": "maybe"}\'',
+        "`decision` must be one of allow, ask, defer, deny, not maybe",
+    ),
+    "members that are none": ("echo '{\"deny\": true}'", "its answer has unknown fields: deny"),
+    "arguments that are no map": ("echo '{\"arguments\": 3}'", "`arguments` must be a map"),
     "killed": ("kill -9 $$", "killed by SIGKILL"),
     "too late": ("sleep 30", "it gave no verdict within 0.3 s"),
     "missing": ("/no/such/program", "not found"),
@@ -57,7 +60,7 @@ async def test_a_broken_hook_denies_the_call_that_it_guards_and_says_what_broke(
         assert await run(here, plan(tmp_path, script)) == "done"
         (one,) = verdicts(await here.log())
     assert words in one["verdict"]["fault"]
-    assert one["verdict"]["decision"] == "deny" and "it broke" in one["verdict"]["reason"]
+    assert one["verdict"]["decision"] == "deny" and "the hook failed" in one["verdict"]["reason"]
     assert not (tmp_path / "ran").exists()
 
 
@@ -91,7 +94,7 @@ async def test_an_agent_says_which_program_it_waits_for_while_that_thinks_and_no
     async with arena(tmp_path) as here:
         await here.apply(text)
         await here.until((tmp_path / "asked").exists)
-        assert here.get("agent/.").status["why"] == "asks hook/guard"
+        assert here.get("agent/.").status["why"] == "waits for hook/guard"
         (tmp_path / "go").touch()
         await here.until((tmp_path / "ran").exists)
         assert not here.get("agent/.").status.get("why")
@@ -131,7 +134,7 @@ async def test_after_a_crash_of_the_owner_a_program_is_asked_again_with_the_same
     assert len(ids) == 2 and len(set(ids)) == 1
 
 
-async def test_a_program_that_is_set_behind_a_link_out_of_what_an_agent_above_works_in_is_not_run(
+async def test_hook_program_outside_the_workspace_of_an_ancestor_is_not_run(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "work").mkdir()

@@ -1,4 +1,4 @@
-"""Verdicts merge the same in any order, the strictest counts, and faults become what their policy says."""
+"""Verdicts merge the same in any order, the strictest counts, and the policy decides about failed ones."""
 
 from __future__ import annotations
 
@@ -111,7 +111,5 @@ def test_a_fault_is_a_denial_or_a_note_and_says_that_it_is_one(
         (b'{"state": [1], "is_last": true}', HookVerdict(memory=[1], is_last=True)),
     ],
 )
-def test_a_verdict_is_the_whole_output_or_the_strictest_of_its_last_lines_that_are_maps(
-    output: bytes, verdict: HookVerdict
-) -> None:
+def test_verdict_is_the_whole_output_or_the_strictest_of_its_json_lines(output: bytes, verdict: HookVerdict) -> None:
     assert parse_hook_output(output) == verdict

@@ -1,4 +1,4 @@
-"""Each hook of the library on agents that think, with the scripted model: what it says, when, and when no more."""
+"""Each hook of the library on agents with the scripted model: what it says, when it speaks and when it stops."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def plan(hook: str, tools: str = "all", more: str = "") -> str:
 
 
 def shown(models: ScriptedModels, index: int = -1) -> str:
-    """All that the model was told in one request."""
+    """The whole text of one request to the model."""
     return "\n".join(str(message["content"]) for message in asked(models, index))
 
 
@@ -301,7 +301,7 @@ async def test_spawning_is_bounded_in_depth_and_number(tmp_path: Path) -> None:
     said_in("\n".join(shown(models, index) for index in range(len(models.asked))))
 
 
-async def test_children_with_nothing_to_do_are_told_of_when_they_were_not_spoken_with_for_long(tmp_path: Path) -> None:
+async def test_idle_children_are_reported_after_a_long_time_without_messages(tmp_path: Path) -> None:
     models = ScriptedModels(
         [
             {"model": "m"} | calls(call("task", **child("a"), wait=True)),
@@ -329,12 +329,12 @@ async def test_children_with_nothing_to_do_are_told_of_when_they_were_not_spoken
 
 
 def of(models: ScriptedModels, system: str) -> list[str]:
-    """What was said last in each request of the agent with these words in its instructions."""
+    """The last message of each request of the agent with these words in its instructions."""
     requests = [asked(models, index) for index in range(len(models.asked))]
     return [str(one[-1]["content"]) for one in requests if system in str(one[0]["content"])]
 
 
-async def test_discussions_are_only_counted_until_there_have_been_a_few_and_then_a_model_judges(tmp_path: Path) -> None:
+async def test_first_discussions_are_only_counted_and_later_ones_judged_by_a_model(tmp_path: Path) -> None:
     talk = call("discuss", prompt="tabs or spaces?", speakers=["a"])
     judge = {"system": "hold another discussion"}
     models = ScriptedModels(

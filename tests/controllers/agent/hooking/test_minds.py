@@ -1,4 +1,4 @@
-"""What hooks say reaches every kind of mind; budgets that end, last turns and conflicts are points like the others."""
+"""Comments of hooks reach every kind of decider; points for budgets, last turns and conflicts."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def test_a_program_reads_comments_beside_its_input_and_its_results(tmp_pat
     assert "comments" not in second
 
 
-async def test_another_command_line_agent_is_told_comments_and_that_its_answer_was_sent_back(tmp_path: Path) -> None:
+async def test_cli_agent_gets_comments_and_the_note_that_its_answer_was_sent_back(tmp_path: Path) -> None:
     body = """
     if q["hook_event_name"] == "on-input":
         return {"comment": "keep it short"}

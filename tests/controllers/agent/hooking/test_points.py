@@ -1,4 +1,4 @@
-"""Every point is asked where it should be, with what it should be asked with; and what stops an asking."""
+"""Hooks are asked at every point, with the right facts, and questions are cancelled when they should be."""
 
 from __future__ import annotations
 
@@ -90,18 +90,18 @@ async def test_a_file_that_changed_behind_the_agents_back_is_among_the_facts(tmp
 
 
 def slow(folder: Path, on: str, agent: str) -> str:
-    """A plan whose hook waits until the file `go` is there."""
+    """A plan whose hook waits until the file `go` exists."""
     (folder / "hook.sh").write_text("echo x >> asked; while [ ! -e go ]; do sleep 0.05; done; echo '{}'\n")
     return f"goal: g\nhooks: {{h: {{on: [{on}], run: [sh, hook.sh]}}}}\n{agent}"
 
 
 async def begun(here: Arena, times: int = 1) -> None:
-    """Returns when the hook was asked so often."""
+    """Return when the hook was asked this number of times."""
     file = here.folder / "asked"
     await here.until(lambda: file.exists() and file.read_text().count("x") >= times)
 
 
-async def test_an_interrupting_message_stops_the_asking_of_a_calls_hooks_and_the_call_with_it(tmp_path: Path) -> None:
+async def test_interrupting_message_cancels_a_call_and_the_questions_to_its_hooks(tmp_path: Path) -> None:
     agent = TOUCHES.replace("{done: ok}", "{expect: {error: Interrupted}}, {done: ok}")
     text = slow(tmp_path, "before-call", agent)
     async with arena(tmp_path) as here:

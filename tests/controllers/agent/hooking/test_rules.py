@@ -1,4 +1,4 @@
-"""What rules answer: each condition and each effect, what they remember, and what they cannot tell."""
+"""Rules: each condition and effect, their memory, and what they cannot decide."""
 
 from __future__ import annotations
 
@@ -275,7 +275,7 @@ def test_turns_are_counted_from_the_beginning_of_the_hook_until_a_mark_is_set() 
     assert said(rule, at(turn=10), late.memory).comment == "late"
 
 
-def test_what_a_clause_says_is_of_the_counts_and_turns_until_it_not_of_what_it_sets_back() -> None:
+def test_texts_of_a_clause_use_the_counts_before_its_own_reset() -> None:
     rule = {"when": {"count": {"n": {">": 1}}}, "comment": "{count.n} in {turns-since.m}", "reset": "n", "mark": "m"}
     memory = {"since": 1, "counts": {"n": 2}, "marks": {"m": 3}}
     told = said(rule, at(turn=7), memory)
@@ -305,11 +305,11 @@ def test_a_rule_can_end_itself() -> None:
 @pytest.mark.parametrize(
     ("rule", "words"),
     [
-        ({"when": {"arguments": {"content": {"matches": "x"}}}, "deny": "no"}, "longer than"),
+        ({"when": {"arguments": {"content": {"matches": "x"}}}, "deny": "no"}, "the limit is"),
         ({"when": {"arguments": {"path": {"matches": "("}}}, "deny": "no"}, "not closed"),
-        ({"when": {"tun": 1}, "deny": "no"}, "no condition `tun`"),
-        ({"when": {"turn": {">": "x"}}, "deny": "no"}, "cannot be tested"),
-        ({"when": {"not": 3}, "deny": "no"}, "a condition is a map"),
+        ({"when": {"tun": 1}, "deny": "no"}, "unknown condition `tun`"),
+        ({"when": {"turn": {">": "x"}}, "deny": "no"}, "invalid test"),
+        ({"when": {"not": 3}, "deny": "no"}, "a condition must be a map"),
     ],
 )
 def test_what_cannot_be_told_is_a_fault_and_no_verdict(rule: Json, words: str) -> None:
@@ -411,7 +411,7 @@ def before(rule: list[Any], facts: HookFacts | None = None, memory: Json = None)
     return evaluate_first(hook, memory, facts or at())
 
 
-def test_an_agent_is_consulted_only_when_a_clause_says_so_and_what_was_counted_is_kept() -> None:
+def test_agent_is_asked_only_if_a_clause_consults_it_and_counters_are_kept() -> None:
     rule = [
         {"count": "n", "note": "{tool} {count.n}"},
         {"when": {"count": {"n": {">": 1}}}, "reset": "n", "consult": True},

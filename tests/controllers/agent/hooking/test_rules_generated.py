@@ -1,4 +1,4 @@
-"""Any rule that is told to be right can be asked about anything; any rule at all can be looked over."""
+"""A valid rule can be evaluated for any facts, and any rule at all can be checked."""
 
 from __future__ import annotations
 

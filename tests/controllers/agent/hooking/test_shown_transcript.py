@@ -1,4 +1,4 @@
-"""Hooks see as much of an agent's transcript as the plan says, and look for more by a tool; both are bounded."""
+"""Hooks see the part of the transcript that the plan allows, and search more with a tool; both are limited."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ async def test_a_script_is_shown_by_what_its_last_turns_called(tmp_path: Path) -
     assert [call["tool"] for one in found for call in one.get("calls", ())][:1] == ["write"]
 
 
-async def test_an_agent_behind_a_hook_reads_the_transcript_with_the_question_and_searches_it(tmp_path: Path) -> None:
+async def test_agent_of_a_hook_gets_the_transcript_with_the_question_and_can_search_it(tmp_path: Path) -> None:
     steps = [
         *worker(calls(call("list", path=".")), calls(call("write", path="a.txt", content="hello"))),
         *guard(

@@ -1,4 +1,4 @@
-"""Hooks that think: asked by messages, answering as agents answer, one question after the other, whatever happens."""
+"""Hooks that are agents: asked by message, one question at a time, with one answer each."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def guard(*steps: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def of(models: ScriptedModels, model: str) -> list[int]:
-    """Which requests went to `model`."""
+    """The requests to `model`."""
     return [index for index, each in enumerate(models.asked) if each.model.endswith(model)]
 
 
@@ -234,7 +234,7 @@ async def test_a_person_can_talk_with_the_agent_behind_a_hook_and_it_goes_on_wat
         assert "I watch the files." in await here.said()
 
 
-async def test_asking_twice_changes_nothing_and_a_question_that_was_withdrawn_has_no_answer(tmp_path: Path) -> None:
+async def test_asking_twice_changes_nothing_and_a_withdrawn_question_has_no_answer(tmp_path: Path) -> None:
     models = ScriptedModels([*worker(calls(WRITE), says("no")), *guard({"hang": True})])
     async with arena(tmp_path, models=models) as here:
         await here.apply(plan())

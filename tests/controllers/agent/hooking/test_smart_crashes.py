@@ -1,4 +1,4 @@
-"""The owner dies after each append while hooks that are agents are asked; each question has one answer in the end."""
+"""The owner dies after each append while agents are asked as hooks; each question gets one answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What agents say as hooks, read as verdicts: words, JSON, both, and nonsense."""
+"""Answers of agents as hooks, parsed as verdicts: words, JSON, both, and invalid text."""
 
 from __future__ import annotations
 

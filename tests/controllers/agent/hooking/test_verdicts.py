@@ -1,4 +1,4 @@
-"""What verdicts do to calls, answers and sleep, with hooks that are Python functions and rules, over real processes."""
+"""Effects of verdicts on calls, answers and sleep, with Python functions, rules and real processes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def plan(on: str, steps: str, more: str = "") -> str:
 
 
 async def run(here: Arena, text: str) -> str:
-    """Runs the plan to its end and gives the task's state."""
+    """Run the plan to its end. Returns the state of the task."""
     await here.apply(text)
     await here.until_state("task/.", "done", "failed")
     await here.settled()
@@ -35,7 +35,7 @@ async def run(here: Arena, text: str) -> str:
 
 
 def verdicts(log: list[RecordDraft]) -> list[dict[str, Any]]:
-    """Everything that hooks said, in order."""
+    """All verdicts of hooks, in order."""
     return [one for draft in log if draft.type == "hook.fired" for one in draft.data["fired"]]
 
 
@@ -99,7 +99,7 @@ async def test_a_hook_that_asks_makes_an_approval_and_a_yes_starts_the_call_once
     assert len(asked) == 1
 
 
-async def test_other_arguments_go_through_rights_and_hooks_again_and_stand_beside_the_original(tmp_path: Path) -> None:
+async def test_rewritten_arguments_are_checked_again_and_stored_with_the_original(tmp_path: Path) -> None:
     body = """
     if q["tool_input"]["path"] == "a.txt":
         return {"arguments": {**q["tool_input"], "path": "b.txt"}, "reason": "there is an a already"}
@@ -124,9 +124,7 @@ async def test_other_arguments_go_through_rights_and_hooks_again_and_stand_besid
 
 async def test_what_the_rights_forbid_no_rewriting_allows(tmp_path: Path) -> None:
     hooks(tmp_path, 'return {"arguments": {"command": "rm -rf /"}} if "echo" in q["tool_input"]["command"] else None')
-    steps = (
-        '- call: {shell: {command: "echo"}}\n- expect: {error: Denied, contains: "that hook guard gave it"}\n- done: ok'
-    )
+    steps = '- call: {shell: {command: echo}}\n- expect: {error: Denied, contains: "from hook guard"}\n- done: ok'
     text = plan("before-call", steps, ", match: shell") + '  rights: {deny: ["shell(rm *)"]}\n'
     async with arena(tmp_path) as here:
         assert await run(here, text) == "done"
@@ -136,7 +134,7 @@ async def test_a_hook_that_rewrites_for_ever_is_a_fault(tmp_path: Path) -> None:
     hooks(tmp_path, 'return {"arguments": {"command": q["tool_input"]["command"] + "x"}}')
     steps = """
         - call: {shell: {command: "touch ran"}}
-        - expect: {error: Denied, contains: "hook guard: it broke: it rewrote the arguments more than 3 times"}
+        - expect: {error: Denied, contains: "hook guard: the hook failed: it rewrote the arguments more than 3 times"}
         - done: ok
     """
     async with arena(tmp_path) as here:
@@ -215,7 +213,7 @@ async def test_an_end_beside_other_calls_is_an_answer_and_judged_by_what_came_of
         points = [one["point"] for one in verdicts(await here.log())]
         assert here.get("agent/.").status["sent_back"] == 0
     assert points == ["before-reply", "before-reply", "on-end"]
-    assert b"Your answer was sent back, go on. hook guard: a is bad" in models.asked[1].messages[-1]
+    assert b"Your answer was sent back. Continue your work. hook guard: a is bad" in models.asked[1].messages[-1]
 
 
 async def test_a_hook_may_keep_an_agent_from_sleeping_but_not_for_ever(tmp_path: Path) -> None:
@@ -421,7 +419,7 @@ async def test_a_hook_that_is_taken_away_while_it_is_asked_is_waited_for_no_more
     ],
 )
 @pytest.mark.parametrize("before", ["", "  guard: {on: [before-call], rule: [{allow: true}]}\n"])
-async def test_hooks_that_are_new_or_changed_while_a_call_waits_for_a_yes_are_asked_before_it_starts(
+async def test_hooks_added_or_changed_during_an_approval_are_asked_before_the_call_starts(
     tmp_path: Path, guard: str, says: str, before: str
 ) -> None:
     hooks(tmp_path, 'return {"decision": "deny", "reason": "not any more"}')

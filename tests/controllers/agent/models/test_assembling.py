@@ -1,4 +1,4 @@
-"""Replies put together: any cut of a stream gives the same reply, and no call swallows another."""
+"""Replies are assembled the same from any pieces of a stream, and no two calls are joined."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_calls_that_all_have_index_0_are_told_apart_by_their_ids() -> None:
     ]
 
 
-def test_three_parallel_calls_whose_numbering_starts_anew_in_each_piece_are_not_glued() -> None:
+def test_parallel_calls_numbered_from_zero_in_each_piece_are_not_joined() -> None:
     # What litellm makes of Ollama's own API: three calls became two, with `{"path":"a"}{"path":"b"}` for arguments.
     glued = calls(chunk(piece(0, "x", "read", A), piece(1, "y", "read", B)), chunk(piece(0, "z", "write", A)))
 
@@ -270,7 +270,7 @@ def test_no_bytes_do_more_than_be_refused(body: bytes) -> None:
     assert all(canonical_json.encode(one) for one in payloads)
 
 
-def test_halves_of_a_surrogate_pair_in_two_pieces_are_one_character_and_a_lone_half_is_marked() -> None:
+def test_surrogate_halves_in_two_pieces_are_joined_and_a_single_half_is_replaced() -> None:
     assembly = ReplyAssembly()
     for half in ("a\\ud83d", "\\ude00", "b\\ud800"):
         assembly.take(json.loads(f'{{"choices": [{{"delta": {{"content": "{half}"}}}}]}}'))

@@ -1,4 +1,4 @@
-"""Bodies with status 200 as providers and gateways send them: which are replies, and what the others are."""
+"""Bodies with status 200 from providers and gateways: which are replies, and what the others mean."""
 
 from __future__ import annotations
 

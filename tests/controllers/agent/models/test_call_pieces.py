@@ -1,4 +1,4 @@
-"""Calls from the pieces that providers send: ids, indexes, heads and arguments in each order and number."""
+"""Calls from pieces with ids, indexes, heads and arguments in every order that providers send."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NONE = object()
 
 
 def piece(name: Any = NONE, arguments: Any = NONE, id_: Any = NONE, index: Any = 0, **more: Any) -> dict[str, Any]:
-    """One piece as it is on the wire; what is not given is not in it. `index=NONE` leaves that out too."""
+    """One piece as the provider sends it, with only the given fields. `index=NONE` omits the index too."""
     function = {key: one for key, one in (("name", name), ("arguments", arguments)) if one is not NONE}
     head = {key: one for key, one in (("id", id_), ("index", index)) if one is not NONE}
     return head | {"function": function, "type": "function"} | more

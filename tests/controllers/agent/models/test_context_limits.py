@@ -1,4 +1,4 @@
-"""What providers say of a prompt or a reply that is too long, and what is done about it."""
+"""Errors of providers for prompts and replies that are too long, and the requests that follow."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ PROMPT_TOO_LONG = {
 def test_a_prompt_that_does_not_fit_is_recognised_in_every_providers_words(status: int, said: str) -> None:
     body = json.dumps({"error": {"message": said}}).encode()
 
-    failed = errors.failure_of_status(status, body, retry_after_s=None, cure="")
+    failed = errors.failure_of_status(status, body, retry_after_s=None, key_hint="")
 
     assert (failed.reason, failed.is_transient) == ("ContextTooLong", False)
 
@@ -126,7 +126,7 @@ OTHERWISE = {
 def test_other_refusals_are_not_taken_for_a_long_prompt(answer: tuple[int, str], reason: str) -> None:
     status, said = answer
 
-    assert errors.failure_of_status(status, said.encode(), retry_after_s=None, cure="").reason == reason
+    assert errors.failure_of_status(status, said.encode(), retry_after_s=None, key_hint="").reason == reason
 
 
 ASKED = 16_000

@@ -1,4 +1,4 @@
-"""What is asked instead after a refusal: options, fields of the history and declarations that a server wants or not."""
+"""The request after an error about options, fields of the history or declarations of tools."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ HISTORY = tuple(
 
 
 def asked_again(said: str, status: int = 400, options: Any = None) -> dict[str, Any] | None:
-    """The body that is sent after a refusal; None when nothing else is tried."""
+    """The body that is sent after an error; None if no other form is tried."""
     request = ModelRequest(RequestKey("a", "u", 1, 1, 1), "x/y", HISTORY, options=options or {}, output_tokens_max=100)
     dialect = ChatDialect().after(status, canonical_json.encode({"error": {"message": said}}), request)
     if dialect is None:

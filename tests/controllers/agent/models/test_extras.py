@@ -1,4 +1,4 @@
-"""Fields that go back to the provider, put together from the pieces of a stream."""
+"""Fields that go back to the provider, joined from the pieces of a stream."""
 
 from __future__ import annotations
 

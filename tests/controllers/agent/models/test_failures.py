@@ -1,4 +1,4 @@
-"""What a provider's refusal means; the statuses themselves are tried over HTTP in `test_openai_chat.py`."""
+"""The meaning of error responses; `test_openai_chat.py` tests the statuses over HTTP."""
 
 from __future__ import annotations
 
@@ -72,10 +72,10 @@ def test_retry_after_is_read_in_each_of_its_forms(headers: dict[str, str], secon
     ],
 )
 def test_a_wait_that_a_refusal_states_in_words_is_read(said: str, seconds: float | None) -> None:
-    failed = errors.failure_of_status(429, said.encode(), retry_after_s=None, cure="")
+    failed = errors.failure_of_status(429, said.encode(), retry_after_s=None, key_hint="")
 
     assert failed.retry_after_s == (None if seconds is None else pytest.approx(seconds))
-    assert errors.failure_of_status(429, said.encode(), retry_after_s=7.0, cure="").retry_after_s == 7.0
+    assert errors.failure_of_status(429, said.encode(), retry_after_s=7.0, key_hint="").retry_after_s == 7.0
 
 
 @pytest.mark.parametrize(
@@ -114,14 +114,14 @@ REFUSALS: dict[str, tuple[int, str, str, bool]] = {
 
 @rows.each(("status", "body", "reason", "is_transient"), REFUSALS.values(), ids=list(REFUSALS))
 def test_a_refusal_is_known_for_what_it_is(status: int, body: str, reason: str, is_transient: bool) -> None:
-    failed = errors.failure_of_status(status, body.encode(), retry_after_s=None, cure="")
+    failed = errors.failure_of_status(status, body.encode(), retry_after_s=None, key_hint="")
 
     assert (failed.reason, failed.is_transient) == (reason, is_transient)
 
 
 def test_no_key_is_told() -> None:
     failed = errors.failure_of_status(
-        400, b'{"error": "bad key sk-1"}', retry_after_s=None, cure="", secrets=("", "sk-1")
+        400, b'{"error": "bad key sk-1"}', retry_after_s=None, key_hint="", secrets=("", "sk-1")
     )
 
     golden_text.said(str(failed))
@@ -130,12 +130,12 @@ def test_no_key_is_told() -> None:
 def test_no_part_of_a_key_is_left_where_a_message_is_cut() -> None:
     for before in range(limits.MODEL_ERROR_CHARS - 20, limits.MODEL_ERROR_CHARS):
         body = b"x" * before + b" key-that-is-secret " + b"y" * 100
-        failed = errors.failure_of_status(400, body, retry_after_s=None, cure="", secrets=("key-that-is-secret",))
+        failed = errors.failure_of_status(400, body, retry_after_s=None, key_hint="", secrets=("key-that-is-secret",))
         assert "key-" not in str(failed)
 
 
 def test_a_long_page_is_cut() -> None:
-    failed = errors.failure_of_status(502, b"<p>" * 10_000, retry_after_s=None, cure="")
+    failed = errors.failure_of_status(502, b"<p>" * 10_000, retry_after_s=None, key_hint="")
 
     assert len(str(failed)) < 600
 

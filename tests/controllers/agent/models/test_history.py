@@ -1,4 +1,4 @@
-"""The history in the stricter forms that some servers want."""
+"""The history in the stricter forms that some servers require."""
 
 from __future__ import annotations
 

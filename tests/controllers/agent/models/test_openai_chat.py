@@ -1,4 +1,4 @@
-"""The HTTP adapter against the scripted server: connections, refusals, options that not all servers know."""
+"""The HTTP adapter with the scripted server: connections, errors, options that not all servers support."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ async def test_a_server_that_refuses_everything_is_not_asked_for_ever() -> None:
     assert len(on.server.asked) == 3
 
 
-async def test_a_longest_reply_that_is_refused_is_lowered_and_remembered_where_it_is_the_models() -> None:
+async def test_refused_reply_length_is_lowered_and_remembered_if_it_is_the_models_limit() -> None:
     refusal = {
         "status": 400,
         "error": "max_tokens is too large: 9000. This model supports at most 4096 completion tokens",
@@ -219,7 +219,7 @@ HISTORY = tuple(
 
 
 def taking(steps: list[Any]) -> Script:
-    """The script of a server that knows the fields of that history."""
+    """The script of a server that accepts the fields of that history."""
     return {"takes": ["reasoning_content", "extra_content"], "steps": steps}
 
 
@@ -328,13 +328,13 @@ async def test_a_reply_may_be_asked_for_whole() -> None:
 async def test_the_key_and_headers_are_sent_and_never_told() -> None:
     error = f"Incorrect API key provided: {SECRET}, with X-Tenant hidden-tenant"
     headers = (("X-Tenant", "hidden-tenant"),)
-    cure = "is the key in GROQ_API_KEY right?"
-    async with asked([{"status": 401, "error": error}], key=SECRET, headers=headers, cure=cure) as on:
+    hint = "check the key in GROQ_API_KEY"
+    async with asked([{"status": 401, "error": error}], key=SECRET, headers=headers, key_hint=hint) as on:
         failed = await on.failure()
 
     sent = on.server.log[0]["headers"]
     assert (sent["authorization"], sent["x-tenant"]) == (f"Bearer {SECRET}", "hidden-tenant")
-    assert str(failed).endswith(cure)
+    assert str(failed).endswith(hint)
     assert SECRET not in str(failed) + repr(on.endpoint)
     assert "hidden-tenant" not in str(failed) + repr(on.endpoint)
 

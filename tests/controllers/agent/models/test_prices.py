@@ -1,4 +1,4 @@
-"""What models cost and hold: the plan first, then the dated table, and no guesses."""
+"""Prices and windows of models: the plan first, then the dated table, and no guesses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which adapter is asked for which name, and where keys come from and go to."""
+"""The adapter for each model name, and where keys come from and are sent to."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_a_known_provider_is_asked_at_its_own_url_with_the_key_of_the_environmen
     assert not route.is_litellm
     assert (route.endpoint.url, route.endpoint.model) == ("https://api.groq.com/openai/v1", "openai/gpt-oss-20b")
     assert route.endpoint.key == "secret"
-    assert "GROQ_API_KEY" in route.endpoint.cure
+    assert "GROQ_API_KEY" in route.endpoint.key_hint
 
 
 def test_a_server_of_ones_own_needs_no_key() -> None:

@@ -1,4 +1,4 @@
-"""Recordings: found again by the asking, refused when the prompt is another, and never a reason to ask a model."""
+"""Recordings are found by the key of the request, refused if the prompt differs, and never ask a model."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ASKED = ModelRequest(KEY, "record/tape.jsonl@openai/small", (HELLO,))
 
 
 async def recorded(path: Path, *texts: str, request: ModelRequest = ASKED) -> None:
-    """One line for each text, all for the same asking."""
+    """One line for each text, all for the same request."""
     models = ScriptedModels([{"reply": {"text": text}} for text in texts])
     for _ in texts:
         await record_replay.record_attempt(path, models.complete, request, None)
@@ -89,8 +89,8 @@ async def test_another_prompt_has_diverged_and_is_told_where(path: Path) -> None
     ("change", "said"),
     [
         ({"messages": (HELLO, HELLO)}, "2 messages, 1 in the recording"),
-        ({"tools": b"[]"}, "the tools that are offered"),
-        ({"model": "record/tape.jsonl@openai/large"}, "recorded with openai/small"),
+        ({"tools": b"[]"}, "the declared tools differ"),
+        ({"model": "record/tape.jsonl@openai/large"}, "the recording is of openai/small"),
     ],
 )
 async def test_every_way_to_diverge_has_its_words(path: Path, change: dict[str, object], said: str) -> None:
@@ -156,7 +156,7 @@ async def test_lines_of_many_requests_at_once_do_not_mix(path: Path) -> None:
 
 async def test_a_file_of_another_kind_is_not_written_to(path: Path) -> None:
     path.write_text("# Notes\n")
-    with pytest.raises(ModelFailed, match="no recording"):
+    with pytest.raises(ModelFailed, match="not a recording"):
         await recorded(path, "hi")
 
     assert path.read_text() == "# Notes\n"

@@ -1,4 +1,4 @@
-"""Usage that providers state is billed as far as it can be right."""
+"""Usage that providers state is billed as far as it is plausible."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers as bytes on a connection: proxies that close early, compress, state wrong lengths or send long headers."""
+"""Answers as bytes: proxies that close early, compress, state wrong lengths or send long headers."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def packed(body: bytes, said: str = "Content-Encoding: gzip\r\n", status: str = 
 
 @asynccontextmanager
 async def answering(content: bytes) -> AsyncIterator[str]:
-    """A server that answers each request with `content` and closes."""
+    """A server that answers each request with `content` and closes the connection."""
 
     async def serve(stream: SocketStream) -> None:
         async with stream:

@@ -1,7 +1,7 @@
-"""The port of every decider: its input, its reply, the traits of each kind, and replies written as JSON actions.
+"""The port of deciders: their input and reply, the traits of each kind, and replies written as JSON actions.
 
-A decider is asked once a turn and answers with text and calls; it changes nothing itself. What it wants to keep between
-turns it returns as `memory`. After a crash it may be asked again with the same input.
+A decider is asked once per turn and answers with text and calls; it changes nothing itself. It returns what it wants to
+keep between turns as `memory`. After a crash it may be asked again with the same input.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ NextMove: TypeAlias = Literal["again", "sleep", "final"]
 
 
 class DeciderFailed(Exception):
-    """The decider gave no usable answer. The message is for people; the agent claims failure with it."""
+    """The decider gave no usable answer. The agent claims failure, with the message as its reason."""
 
 
 @frozen
 class CallOutcome:
-    """One call of the turn before, its one result, and what hooks say to it."""
+    """One call of the turn before, its result, and the comments of hooks."""
 
     id: str
     tool: str
@@ -97,8 +97,8 @@ class TurnInput:
 
     def to_json(self) -> JsonObject:
         """The turn as JSON for a program."""
-        said: JsonObject = {"comments": list(self.comments)} if self.comments else {}
-        return said | {
+        comments: JsonObject = {"comments": list(self.comments)} if self.comments else {}
+        return comments | {
             "agent": self.agent,
             "incarnation": self.incarnation,
             "turn": self.turn,
@@ -125,9 +125,9 @@ class TurnInput:
 class ProposedCall:
     """A call as the decider asks for it, not yet checked.
 
-    `arguments` may be anything; `key` is the decider's own id for it. `fault` says why it could not be read; such a
-    call still gets its one result. `is_parallel` lets it run beside its neighbours though it does not only read.
-    `extra` are fields that the provider wants back with the call.
+    `arguments` may be anything; `key` is the decider's own id for it. A call that could not be parsed has the error in
+    `fault`, and gets it as its result. `is_parallel` lets the call run in parallel with others even if it does not only
+    read. `extra` are fields that the provider requires back with the call.
     """
 
     tool: str
@@ -145,7 +145,7 @@ class DeciderReply:
     `then`: `again` immediately, `sleep` until a reason to wake (`sleep_s` sets a timer), `final` claims that the work
     is done with `text` as its result. `memory` is returned in the next turn; `usage` is the cost of the answer, by
     unit; `note` is a message to the decider about its own answer; `data` goes into the record of the reply, for
-    readers; `extra` are fields that the provider wants back with the message.
+    readers; `extra` are fields that the provider requires back with the message.
     """
 
     text: str = ""
@@ -160,20 +160,20 @@ class DeciderReply:
 
 
 class DeciderPort(Protocol):
-    """Decides. Adapters raise DeciderFailed; everything else that goes wrong is an answer."""
+    """Decides the next step of an agent. `respond` raises DeciderFailed; other errors are part of the reply."""
 
     async def respond(self, turn: TurnInput) -> DeciderReply: ...
 
 
 @frozen
 class DeciderTraits:
-    """How an agent with such a decider is treated.
+    """How agents with a kind of decider are treated.
 
-    `is_model`: its requests are reserved and billed, it has a transcript, and it hands over when its budget ends.
-    `is_instant`: it answers in place, in this process. `is_redirected`: an edit of its goal stops its request.
+    `is_model`: its requests are reserved and billed, it has a transcript, and it hands over when its budget is used up.
+    `is_instant`: it answers immediately, in this process. `is_redirected`: an edit of its goal stops its request.
     `outlives_owner`: its request may continue without the owner and is adopted. `judges_doubt`: it gets unknown
     outcomes; otherwise an operator decides. `may_go_round`: it could repeat the same turn forever. `is_guest`: it is an
-    MCP client; each of its calls makes a turn, and nothing else does.
+    MCP client; each of its calls starts a turn, and nothing else does.
     """
 
     is_model: bool = False
@@ -195,9 +195,9 @@ TRAITS_BY_KIND: Final[dict[type[DeciderSpec], DeciderTraits]] = {
 }
 
 
-def traits_of(mind: DeciderSpec) -> DeciderTraits:
-    """The traits of `mind`."""
-    return TRAITS_BY_KIND[type(mind)]
+def traits_of(decider: DeciderSpec) -> DeciderTraits:
+    """The traits of `decider`."""
+    return TRAITS_BY_KIND[type(decider)]
 
 
 # Actions are small maps that become text and calls:
@@ -205,12 +205,12 @@ def traits_of(mind: DeciderSpec) -> DeciderTraits:
 # `{say: text}`, `{say: text, to: agent}` · `{call: {tool: {arguments}}}` or `{call: tool, with: {arguments}}`, a list
 # for several · `{patch: [ops], reason: text}` · `{task: {…}}` · `{send: {to, text}}` · `{sleep: 2s}` · `{done:
 # result}` · `{fail: reason}` · `{parallel: [actions]}` · `{again: true}` · `{memory: anything}`. An invalid action
-# becomes a call with a fault, so that its author gets a result with the reason.
+# becomes a call whose result is the error.
 
 ACTION_VERBS = frozenset("say call patch task send sleep done fail parallel again memory".split())
 
-_BESIDE = {"call": "with", "say": "to"}
-"""Of verbs that may hold all there is to say: the field in which the rest stands when they do not."""
+_COMPANIONS = {"call": "with", "say": "to"}
+"""The second field of a verb. It is not allowed if the value of the verb is a map or list."""
 _DURATION = re.compile(r"(?:(\d+(?:\.\d+)?)(ms|s|m|h|d))+")
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 SLEEP_S_END = 10 * 365 * 86400.0
@@ -219,7 +219,7 @@ _UNIT_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 @mutable
 class ReplyDraft:
-    """A reply in the making: actions are added one by one."""
+    """A reply that is built from actions."""
 
     texts: list[str] = field(default_factory=list)
     calls: list[ProposedCall] = field(default_factory=list)
@@ -232,7 +232,7 @@ class ReplyDraft:
 
 
 def reply_from_actions(actions: Iterable[Json], memory: Json = None) -> DeciderReply:
-    """The reply that `actions` add up to. `memory` is kept unless an action sets it."""
+    """The reply that `actions` make. `memory` is kept unless an action sets it."""
     draft = ReplyDraft(memory=memory)
     for action in actions:
         add_action(draft, action)
@@ -240,14 +240,14 @@ def reply_from_actions(actions: Iterable[Json], memory: Json = None) -> DeciderR
 
 
 def add_action(draft: ReplyDraft, action: Json) -> None:
-    """Adds one action. Never raises: an invalid action becomes a call with a fault."""
+    """Add one action. Never raises: an invalid action becomes a call whose result is the error."""
     if isinstance(action, str):
         draft.texts.append(action)
         return
     verb = verb_of(action)
     if verb is None:
         draft.calls.append(
-            ProposedCall("?", action, fault=f"an action is a map with one of {', '.join(sorted(ACTION_VERBS))}")
+            ProposedCall("?", action, fault=f"an action must be a map with one of {', '.join(sorted(ACTION_VERBS))}")
         )
         return
     value = action[verb]
@@ -275,7 +275,7 @@ def _alongside(draft: ReplyDraft, value: Json) -> None:
 
 
 def verb_of(action: Json) -> str | None:
-    """The verb of an action; None if there is none or more than one."""
+    """The verb of an action; None unless it has exactly one."""
     if not isinstance(action, dict):
         return None
     verbs = [key for key in action if key in ACTION_VERBS]
@@ -283,10 +283,10 @@ def verb_of(action: Json) -> str | None:
 
 
 def calls_of_action(verb: str, value: Json, action: JsonObject) -> list[ProposedCall]:
-    """The calls behind one action with this verb."""
+    """The calls that one action with this verb makes."""
     key = str(action.get("key", ""))
-    if isinstance(value, dict | list) and (beside := _BESIDE.get(verb)) in action:
-        return [ProposedCall("?", action, key, f"`{beside}` is not read where `{verb}` is a map or a list")]
+    if isinstance(value, dict | list) and (companion := _COMPANIONS.get(verb)) in action:
+        return [ProposedCall("?", action, key, f"`{companion}` is not allowed if `{verb}` is a map or a list")]
     match verb:
         case "say":
             message = value if isinstance(value, dict) else {"to": action["to"], "text": str(value)}
@@ -312,19 +312,20 @@ def _calls(value: Json, arguments: Json, key: str) -> list[ProposedCall]:
         return [call for each in value for call in _calls(each, {}, key)]
     if isinstance(value, dict) and value:
         return [ProposedCall(tool, {} if given is None else given, key) for tool, given in value.items()]
-    return [ProposedCall("?", value, key, "`call` names a tool: `call: {shell: {command: make}}`")]
+    return [ProposedCall("?", value, key, "`call` must name a tool, as in `call: {shell: {command: make}}`")]
 
 
 def _sleep(draft: ReplyDraft, value: Json) -> None:
     seconds = action_seconds(value)
     if seconds is None:
-        draft.calls.append(ProposedCall("?", value, fault="`sleep` is a time such as 2s, 1m30s or a number of seconds"))
+        fault = "`sleep` must be a duration such as 2s or 1m30s, or a number of seconds"
+        draft.calls.append(ProposedCall("?", value, fault=fault))
         return
     draft.then, draft.sleep_s = "sleep", seconds
 
 
 def action_seconds(value: Json) -> float | None:
-    """Seconds in `2`, `1.5`, `2s`, `1m30s`; None for anything else, and for values beyond the range of clocks."""
+    """Seconds of `2`, `1.5`, `2s`, `1m30s`; None for anything else, and for durations of ten years or more."""
     seconds = -1.0
     if is_number(value):
         seconds = float(min(value, SLEEP_S_END))

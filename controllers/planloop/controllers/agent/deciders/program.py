@@ -28,14 +28,14 @@ from planloop.schemas.objects.agent import CliAgentSpec
 from planloop.schemas.objects.budget import Cost
 from planloop.schemas.predicates import is_number
 
-# A program gets one JSON line per turn and answers with JSON lines of actions. Any other line is a remark for the
-# log. An exit code other than 0 and an invalid answer are failures; a program that prints nothing sleeps.
+# A program gets one JSON line per turn and answers with JSON lines of actions. Other lines are ignored. An exit code
+# other than 0 and an invalid answer are failures; an agent whose program prints nothing sleeps.
 
-OUTPUT_TAIL_CHARS: Final = 600  # Of its output, in the reason of a failure.
+OUTPUT_TAIL_CHARS: Final = 600  # The end of the output that the reason of a failure shows.
 
 
 class ProgramRunner:
-    """Runs `argv` once a turn."""
+    """Runs `argv` once per turn."""
 
     @dataclass(frozen=True, slots=True)
     class Setting:
@@ -72,12 +72,12 @@ def reply_from_output(output: str, memory: Json) -> DeciderReply:
     parsed = [_action(line) for line in output.splitlines() if line.strip()]
     found = [action for action in parsed if action is not None]
     reply = port.reply_from_actions(found, memory)
-    # Several things at once are its wish: calls of one answer may run side by side only if it says `parallel`.
+    # One call above the limit is kept, so that it is refused with an error.
     return replace(reply, calls=reply.calls[: limits.TURN_ACTIONS_MAX + 1])
 
 
 def _action(line: str) -> Json:
-    """The action on a line; None for a remark."""
+    """The action in a line; None for a line that is not JSON."""
     if not line.lstrip().startswith("{"):
         return None
     try:
@@ -92,55 +92,55 @@ def _complaint(program: str, ended: ProcessExit) -> str:
     return f"{program} {how}" + (f": {tail}" if tail else "")
 
 
-# A Python function `file.py:name` runs as a program, in its own process
-# (`planloop.controllers.agent.deciders.python_child`), so that a function that hangs or crashes cannot affect the
-# owner. It gets the turn as a map and returns an action, a list of actions, a text, or None. The file is searched
-# below the plan's folder, `lib:name` in `../library/`.
+# A Python function `file.py:name` runs as a program in a process
+# (`planloop.controllers.agent.deciders.python_child`), so that a function that hangs or crashes does not affect the
+# owner. It gets the turn as a map and returns an action, a list of actions, a text, or None. The path is relative to
+# the plan's folder; `lib:name` is in `../library/`.
 
 PYTHON_CHILD: Final = Path(__file__).with_name("python_child.py")
 LIBRARY_FOLDER: Final = Path(__file__).parents[1] / "library"
-LIBRARY_FUNCTION: Final = "step"  # What the function of a library agent is called.
+LIBRARY_FUNCTION: Final = "step"  # The name of the function of a library agent.
 
 
-def python_runner(world: AgentServices, target: str, setting: ProgramRunner.Setting) -> ProgramRunner:
+def python_runner(services: AgentServices, target: str, setting: ProgramRunner.Setting) -> ProgramRunner:
     """The decider for `target`. Raises DeciderFailed if it does not name a function in a file."""
-    return ProgramRunner(world.programs.processes, python_command(world, target), setting)
+    return ProgramRunner(services.programs.processes, python_command(services, target), setting)
 
 
-def python_command(world: AgentServices, target: str) -> tuple[str, ...]:
-    """What runs the function `target` once, on a JSON line. Raises DeciderFailed when there is no such file."""
+def python_command(services: AgentServices, target: str) -> tuple[str, ...]:
+    """The command that calls the function `target` once, with a JSON line. Raises DeciderFailed."""
     file, colon, name = target.rpartition(":")
     if file == "lib" and name.isidentifier() and (path := LIBRARY_FOLDER / f"{name}.py").is_file():
-        return world.programs.python, str(PYTHON_CHILD), str(path), LIBRARY_FUNCTION
+        return services.programs.python, str(PYTHON_CHILD), str(path), LIBRARY_FUNCTION
     if not colon or not name.isidentifier():
         raise DeciderFailed(f"`{target}` does not name a function: write `file.py:name`")
-    path = world.folder / file
+    path = services.folder / file
     if not path.is_file():
-        raise DeciderFailed(f"there is no file `{file}` in the plan's folder")
-    return world.programs.python, str(PYTHON_CHILD), str(path), name
+        raise DeciderFailed(f"the plan's folder has no file `{file}`")
+    return services.programs.python, str(PYTHON_CHILD), str(path), name
 
 
-# Output of CLI agents differs and has remarks between the JSON. Known forms of the answer are a last `result`, a
-# `text`, or the text parts of a `message.content`; results of the agent's tools are not its answer.
+# CLI agents print different forms of JSON, with other lines between. The answer may be a last `result`, a `text`, or
+# the text parts of a `message.content`; results of the agent's tools are not its answer.
 
 FINAL_KEYS: Final = ("result", "response", "answer", "output", "final")
-"""Where a whole run's answer stands; it outranks what was said on the way."""
+"""Keys of the answer of a whole run, which has precedence over texts of messages."""
 
-SAID_KEYS: Final = ("text", "content", "message", "item")
+TEXT_KEYS: Final = ("text", "content", "message", "item")
 SESSION_KEYS: Final = ("session_id", "sessionId", "session", "thread_id", "conversation_id")
-NOT_SAID: Final = frozenset({"user", "tool", "system", "tool_result", "tool_use", "reasoning", "thinking"})
-"""Roles and types of messages that are not the agent's own words."""
+NOT_ANSWERS: Final = frozenset({"user", "tool", "system", "tool_result", "tool_use", "reasoning", "thinking"})
+"""Roles and types of messages that are not answers of the agent."""
 
 COST_KEYS: Final = ("total_cost_usd", "cost_usd", "cost")
 _IN: Final = ("input_tokens", "prompt_tokens", "inputTokens")
 _OUT: Final = ("output_tokens", "completion_tokens", "outputTokens")
-_BESIDE: Final = ("cache_read_input_tokens", "cache_creation_input_tokens")
-"""Tokens of the prompt that some programs do not count among those of `input_tokens`."""
+_CACHED_IN: Final = ("cache_read_input_tokens", "cache_creation_input_tokens")
+"""Tokens of the prompt that some programs do not count in `input_tokens`."""
 
 
 @frozen
 class CliAgentOutput:
-    """`answer` is None when there is none; `usage` has tokens `in`, `out`, `cached`, and `usd` as it was reported."""
+    """`answer` is None without an answer; `usage` has tokens `in`, `out`, `cached`, and `usd` as reported."""
 
     answer: str | None
     session: str = ""
@@ -149,7 +149,7 @@ class CliAgentOutput:
 
 
 def read_output(output: str, how: CliAgentSpec) -> CliAgentOutput:
-    """What there is in the whole output of one turn."""
+    """The answer, session, usage and error flag in the whole output of one turn."""
     if how.output == "text":
         return CliAgentOutput(output.strip() or None)
     events = list(_events(output))
@@ -162,7 +162,7 @@ def read_output(output: str, how: CliAgentSpec) -> CliAgentOutput:
 
 
 def _events(output: str) -> Iterator[JsonObject]:
-    """The JSON maps in the output: of the whole of it, or of each line."""
+    """The JSON maps in the output: the whole output, or each line."""
     whole = _decoded(output)
     found = [whole] if whole is not None else [_decoded(line) for line in output.splitlines()]
     for each in found:
@@ -185,29 +185,29 @@ def _answer(events: Sequence[JsonObject], where: str) -> str | None:
     if where:
         found = [text for event in events if (text := _text_at(event, where))]
         return found[-1] if found else None
-    finals = [text for event in events for key in FINAL_KEYS if (text := _said(event.get(key)))]
+    finals = [text for event in events for key in FINAL_KEYS if (text := _text_in(event.get(key)))]
     if finals:
         return finals[-1]
-    said = [text for event in events if (text := _said(event))]
-    return said[-1] if said else None
+    texts = [text for event in events if (text := _text_in(event))]
+    return texts[-1] if texts else None
 
 
 def _text_at(event: JsonObject, where: str) -> str:
     try:
-        return _said(json_pointer.value_at(event, json_pointer.parse_pointer(where)))
+        return _text_in(json_pointer.value_at(event, json_pointer.parse_pointer(where)))
     except (KeyError, IndexError, ValueError, TypeError):
         return ""
 
 
-def _said(value: Json) -> str:
-    """The words in a value: a text, the first of the known members of a map, the parts of a list."""
+def _text_in(value: Json) -> str:
+    """The text in a value: a string, the first known key of a map, or the parts of a list."""
     if isinstance(value, str):
         return value.strip()
     if isinstance(value, list):
-        return "\n".join(text for each in value if (text := _said(each)))
-    if not isinstance(value, dict) or not NOT_SAID.isdisjoint((str(value.get("role")), str(value.get("type")))):
+        return "\n".join(text for each in value if (text := _text_in(each)))
+    if not isinstance(value, dict) or not NOT_ANSWERS.isdisjoint((str(value.get("role")), str(value.get("type")))):
         return ""
-    return next((text for key in SAID_KEYS if (text := _said(value.get(key)))), "")
+    return next((text for key in TEXT_KEYS if (text := _text_in(value.get(key)))), "")
 
 
 def _session(events: Sequence[JsonObject], where: str) -> str:
@@ -221,7 +221,7 @@ def _session(events: Sequence[JsonObject], where: str) -> str:
 
 
 def _usage(events: Sequence[JsonObject]) -> JsonObject | None:
-    """The last usage that was reported: where several are, the last is the sum."""
+    """The last reported usage; programs that report several report the sum last."""
     out: JsonObject = {}
     for event in events:
         for holder in (event, event.get("message"), event.get("item")):
@@ -237,7 +237,7 @@ def _tokens(usage: Json) -> JsonObject:
     details = usage.get("prompt_tokens_details")
     if isinstance(details, dict):
         cached = cached or _first(details, ("cached_tokens",))
-    found: JsonObject = {"in": _first(usage, _IN) + sum(_first(usage, (key,)) for key in _BESIDE)}
+    found: JsonObject = {"in": _first(usage, _IN) + sum(_first(usage, (key,)) for key in _CACHED_IN)}
     return found | {"out": _first(usage, _OUT), "cached": cached, "raw": usage}
 
 
@@ -254,19 +254,19 @@ def _is_usage(value: Json) -> bool:
 
 
 def reported_cost(usage: JsonObject) -> Cost | None:
-    """What a program says that it used; None when it says nothing. Money that it does not speak of is unknown."""
+    """The cost that a program reported; None if it reported none. Without `usd`, the money is unknown."""
     if not usage:
         return None
     usd = Decimal(usage["usd"]) if "usd" in usage else None
     return Cost(tokens=int(usage.get("in", 0)) + int(usage.get("out", 0)), usd=usd)
 
 
-# A CLI agent gets a prompt, works in the task's folder and prints its answer, which claims that the task is done. The
-# checks decide; if they reject the claim, the next prompt has what failed. Limits are time, turns and the task's
-# budget. It has effects, so a request that outlives its owner is adopted and never repeated (law 5).
+# A CLI agent gets a prompt, works in the task's folder and prints its answer, which claims that the task is done. If
+# the checks reject the claim, the next prompt says what failed. Time, turns and the task's budget limit it. It has
+# effects, so a request that outlives its owner is adopted and never repeated (law 5).
 
-OUTPUT_TAIL_BYTES: Final = 1_200  # Of its output, in the reason of a failure.
-ANSWER_BYTES: Final = limits.CLAIM_BYTES_MAX // 2  # Quotes and line ends take twice the room in JSON.
+OUTPUT_TAIL_BYTES: Final = 1_200  # The end of the output that the reason of a failure shows.
+ANSWER_BYTES: Final = limits.CLAIM_BYTES_MAX // 2  # Quotes and line ends take two bytes in JSON.
 SESSION_PLACEHOLDER: Final = "{session}"
 SHELL_COMMAND: Final = ("sh", "-c")
 
@@ -279,7 +279,7 @@ STOPPED_NOTE: Final = "You were interrupted in the middle of this. Check what is
 
 @frozen
 class CliAgentBriefing:
-    """The prompt: `whole` for a new session, `news` for a session that has the rest."""
+    """The prompt: `whole` for a new session, `news` for a session that already has the rest."""
 
     whole: str
     news: str
@@ -287,9 +287,9 @@ class CliAgentBriefing:
 
 @frozen
 class CliAgentRunner:
-    """Runs the program once a turn. `keep` stores a blob; `secrets` are values that nothing may show.
+    """Runs the program once per turn. `keep` stores a blob; `secrets` are values to mask in the output.
 
-    `stale` is the request of an owner that did not live to see its answer: it may be running still.
+    `stale` is the operation id of a request that an earlier owner made; its process may still run.
     """
 
     processes: Processes
@@ -301,9 +301,9 @@ class CliAgentRunner:
     stale: str | None = None
 
     async def respond(self, turn: TurnInput) -> DeciderReply:
-        """Its answer as a final one. Raises DeciderFailed."""
+        """The program's answer, as a final reply. Raises DeciderFailed."""
         session = session_from_memory(turn.memory) if self.how.resume else ""
-        trace, ended = await self._taken_up()
+        trace, ended = await self._adopt_stale()
         if ended is None:
             prompt = self.briefing.news if session else self.briefing.whole
             if trace is not OperationTrace.NEVER_BEGAN:
@@ -311,8 +311,8 @@ class CliAgentRunner:
             ended = await self.processes.run(turn.op, self._command(prompt, session))
         return self._reply(turn, session, ended)
 
-    async def _taken_up(self) -> tuple[OperationTrace, ProcessExit | None]:
-        """What became of the request of an earlier owner: its end, if it came to one by itself."""
+    async def _adopt_stale(self) -> tuple[OperationTrace, ProcessExit | None]:
+        """The trace of an earlier owner's request, and how its process ended, unless it was killed."""
         if self.stale is None:
             return OperationTrace.NEVER_BEGAN, None
         trace = await self.processes.trace(self.stale)
@@ -360,7 +360,7 @@ class CliAgentRunner:
 
 def _with_argument(argv: tuple[str, ...], prompt: str) -> tuple[str, ...]:
     if argv[:2] == SHELL_COMMAND and len(argv) == 3:
-        # Quoted by the shell itself: the prompt is data, whatever is in it.
+        # The shell gets the prompt as an argument, so nothing in it is run as a command.
         return (*SHELL_COMMAND, f'{argv[2]} "$1"', "sh", prompt)
     return (*argv, prompt)
 
@@ -373,17 +373,17 @@ def _cli_agent_complaint(how: CliAgentSpec, ended: ProcessExit, printed: CliAgen
     elif ended.code != 0:
         what = f"exited with {ended.code}"
     elif printed.is_error:
-        what = "says that it failed"
+        what = "reported an error"
     else:
         what = "gave no answer"
     return f"{name} {what}" + (f": {tail}" if tail else "")
 
 
 def session_from_memory(memory: Json) -> str:
-    """The session of an earlier turn; empty if there is none."""
+    """The session of an earlier turn; empty in the first one."""
     return str(memory.get("session") or "") if isinstance(memory, dict) else ""
 
 
 def turns_from_memory(memory: Json) -> int:
-    """How many turns it has answered."""
+    """The number of turns that the program has answered."""
     return int(memory.get("turns", 0)) if isinstance(memory, dict) else 0

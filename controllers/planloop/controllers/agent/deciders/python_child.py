@@ -1,7 +1,7 @@
-"""The process of a Python function as decider: `python_child.py FILE NAME`, one turn in, its actions out.
+"""Child process that calls a Python function as decider: `python_child.py FILE NAME`, one turn in, its actions out.
 
-Needs nothing but the standard library: it runs with whatever interpreter the plan's own code needs. What the function
-prints goes out as remarks, kept apart from its actions by a line break.
+It imports only the standard library, because it runs in the interpreter that the plan's own code needs. What the
+function prints is also output; a line break separates it from the actions.
 """
 
 import importlib.util
@@ -13,18 +13,18 @@ from typing import Any
 
 
 class FreshSourceLoader(SourceFileLoader):
-    """Reads the text itself and never what was compiled before: a save in the same second would not be seen."""
+    """Always compiles the source: a cached `.pyc` could miss an edit within the same second."""
 
     def get_code(self, fullname: str) -> Any:
-        """The text as it is now, compiled."""
+        """The code of the current source."""
         path = self.get_filename(fullname)
         return self.source_to_code(self.get_data(path), path)
 
 
 def load(path: str, name: str) -> Callable[[dict[str, Any]], Any]:
-    """The function `name` of the file at `path`; its folder is where it imports from."""
+    """The function `name` of the file at `path`. The file can import modules from its own folder."""
     sys.path.insert(0, path.rpartition("/")[0] or ".")
-    sys.dont_write_bytecode = True  # The folder is a person's, and what it imports is read as it is, too.
+    sys.dont_write_bytecode = True  # No `.pyc` files in the user's folder; imported modules are compiled each time.
     spec = importlib.util.spec_from_file_location(
         "planloop_mind", path, loader=FreshSourceLoader("planloop_mind", path)
     )
@@ -38,7 +38,7 @@ def load(path: str, name: str) -> Callable[[dict[str, Any]], Any]:
 
 
 def action_lines(answer: Any) -> list[Any]:
-    """The actions in what the function returned."""
+    """The actions that the function returned."""
     if answer is None:
         return []
     return list(answer) if isinstance(answer, list | tuple) else [answer]

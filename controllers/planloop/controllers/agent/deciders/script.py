@@ -1,8 +1,8 @@
-"""A script as decider, for examples, tests and benchmarks: its steps, and what `when:` and `expect:` match.
+"""Scripted agents, for examples, tests and benchmarks: run the steps, and match `when:` and `expect:`.
 
-The runner takes the steps in order. A step with `when` waits until it matches the messages, the children or the
-verdict. `expect` judges the results of the calls just before it; if a call failed and no `expect` follows it, the
-script ends with `fail`. The end of the script claims `done`; a rejected claim with no step left claims `fail`.
+The steps run in order. A step with `when` waits until it matches the messages, the children or the verdict. `expect`
+checks the results of the calls just before it; if a call failed and no `expect` follows it, the script ends with
+`fail`. At its end, the script claims `done`; if the claim is rejected and no step is left, it claims `fail`.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from planloop.schemas.objects.message import Message
 from planloop.schemas.objects.task import ENDED
 from planloop.schemas.predicates import Vocabulary, predicate
 
-# `when` is a map; all its keys must hold:
+# `when` is a map; all its keys must match:
 #   message: text in a message (`from: sender` narrows it) · child: id, with `state:` (default: ended) · children: a
 #   state that all of them are in, or `ended` · goal, notes: text in it · rejected: text in the verdict, or true ·
 #   result: as `expect`.
-# `expect` is `ok`, or text that the last results must contain, or a map: `ok`, `error`, `exit`, `contains`, `not`.
+# `expect` is `ok`, a text that the last results must contain, or a map: `ok`, `error`, `exit`, `contains`, `not`.
 
 
 @frozen
 class ScriptFacts:
-    """What a `when` is matched against."""
+    """The facts that a `when` is matched against."""
 
     results: tuple[CallOutcome, ...]
     children: tuple[ChildView, ...]
@@ -42,14 +42,14 @@ class ScriptFacts:
 
 @frozen
 class _WhenInput:
-    """What each word of a `when` is matched against: `from` narrows `message`, and `state` narrows `child`."""
+    """The input of each key of a `when`: the facts, and the whole map, because `from` and `state` narrow other keys."""
 
     facts: ScriptFacts
     when: JsonObject
 
 
 def match_when(when: Json, facts: ScriptFacts) -> frozenset[str] | None:
-    """The ids of the messages that the match used up (often none), or None when `when` does not hold."""
+    """The ids of the messages that the match consumes (often none), or None if `when` does not match."""
     if when is None:
         return frozenset()
     asked: JsonObject = {"message": when} if isinstance(when, str) else when
@@ -102,7 +102,8 @@ def _is_rejected(wanted: Json, asked: _WhenInput) -> bool:
 
 _WHEN: Final = Vocabulary[_WhenInput](
     {
-        **dict.fromkeys(("message", "from", "state"), predicate(lambda _wanted, _asked: True)),  # Matched with others.
+        # These keys are matched together with others.
+        **dict.fromkeys(("message", "from", "state"), predicate(lambda _wanted, _asked: True)),
         "child": predicate(_has_child),
         "children": predicate(_are_all_in),
         "goal": predicate(lambda wanted, asked: str(wanted) in asked.facts.goal),
@@ -115,11 +116,11 @@ _WHEN: Final = Vocabulary[_WhenInput](
 
 
 def expectation_error(expect: Json, results: Sequence[CallOutcome]) -> str:
-    """Why `results` are not as expected; empty when they are."""
+    """Why `results` are not as expected; empty if they are."""
     if isinstance(expect, str):
         expect = {"ok": True} if expect == "ok" else {"contains": expect}
     if not results and (expect == {} or _EXPECT.is_word_map(expect)):
-        return "nothing to look at: no call was made before `expect`"
+        return "there are no results: no call was made before `expect`"
     return "; ".join(_EXPECT.reasons(expect, results))
 
 
@@ -131,7 +132,7 @@ def _expect_ok(value: Json, results: Sequence[CallOutcome], _at: str) -> str:
     has_failed = any(each.result.state is not CallState.SUCCEEDED for each in results)
     if bool(value) is not has_failed:
         return ""
-    return f"expected ok: {value}, and {_all_text(results) or 'all succeeded'}"
+    return f"expected ok: {value}, got: {_all_text(results) or 'all calls succeeded'}"
 
 
 def _expect_error(value: Json, results: Sequence[CallOutcome], _at: str) -> str:
@@ -164,18 +165,18 @@ _EXPECT_WORDS: Final = {
 _EXPECT: Final = Vocabulary[Sequence[CallOutcome]](
     _EXPECT_WORDS,
     lambda expect, _results, _at: (
-        "" if expect == {} else f"`expect` is text or a map of {', '.join(sorted(_EXPECT_WORDS))}"
+        "" if expect == {} else f"`expect` must be text or a map of {', '.join(sorted(_EXPECT_WORDS))}"
     ),
 )
 
 
-LEVEL_KEYS: Final = frozenset({"task", "rejected"})  # In messages about a state, which `when` reads as it is now.
+LEVEL_KEYS: Final = frozenset({"task", "rejected"})  # Keys of messages about states that `when` reads directly.
 LIVE_STATES: Final = frozenset({"", "waiting", "blocked", "running", "checking", "paused", "stopping"})
 
 
 @frozen
 class _ScriptMemory:
-    """The script's memory: the next step, messages not yet matched, when a sleep ends, and how often it claimed."""
+    """The script's memory: the next step, unmatched messages, the end of a sleep, and the number of its claims."""
 
     step: int = 0
     heard: tuple[JsonObject, ...] = ()
@@ -190,7 +191,7 @@ class _ScriptMemory:
 
 @mutable
 class _Walk:
-    """One turn through the steps."""
+    """The steps of one turn."""
 
     turn: TurnInput
     memory: _ScriptMemory
@@ -198,7 +199,7 @@ class _Walk:
 
 
 class ScriptRunner:
-    """Answers a turn by walking `steps` until one needs a result, a wait or a claim."""
+    """Answers a turn by running `steps` until one makes calls, waits or claims."""
 
     def __init__(self, steps: Sequence[JsonObject]) -> None:
         self._steps = tuple(steps)
@@ -209,7 +210,7 @@ class ScriptRunner:
         walk = _Walk(turn, remade(memory, heard=(*memory.heard, *heard)[-limits.INBOX_MESSAGES_MAX :]))
         is_woken = any(message.delivery == "interrupt" for message in turn.messages)
         if memory.until is not None and turn.now < memory.until and not is_woken:
-            # Woken early: keep the message and continue to sleep.
+            # The script was woken early: it keeps the message and continues to sleep.
             walk.draft.sleep_s = memory.until - turn.now
         else:
             walk.memory = remade(walk.memory, until=None)
@@ -220,8 +221,8 @@ class ScriptRunner:
         while not walk.draft.calls:
             memory = walk.memory
             step = self._steps[memory.step] if memory.step < len(self._steps) else None
-            if fault := _unexpected(walk, step):
-                _claim(walk, "fail", fault)
+            if failure := _unexpected(walk, step):
+                _claim(walk, "fail", failure)
                 return
             if step is None:
                 _end(walk)
@@ -230,7 +231,7 @@ class ScriptRunner:
                 return
 
     def _take(self, walk: _Walk, step: JsonObject) -> bool:
-        """Takes one step; False when the script has to wait."""
+        """Run one step. Returns False if the script has to wait."""
         memory, turn = walk.memory, walk.turn
         facts = ScriptFacts(turn.results, turn.children, memory.heard, turn.rejected, turn.goal, turn.notes)
         found = match_when(step.get("when"), facts)
@@ -289,8 +290,8 @@ def _end(walk: _Walk) -> None:
     if _has_live_children(walk.turn):
         return
     if walk.turn.rejected is not None and walk.memory.ended:
-        reason = str(walk.turn.rejected.get("message", "")) or "its checks do not hold"
-        _claim(walk, "fail", f"no step is left, and {reason}")
+        reason = str(walk.turn.rejected.get("message", "")) or "its checks fail"
+        _claim(walk, "fail", f"the script has no step left: {reason}")
         return
     _claim(walk, "done", "\n".join(walk.draft.texts) or None)
 

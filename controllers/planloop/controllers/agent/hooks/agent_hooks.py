@@ -1,11 +1,11 @@
-"""Hooks that are agents: the messages that ask them, their answers, and comments that a turn's end leaves. Pure.
+"""Hooks that are agents (their questions and answers), and the outcome of a turn for all hooks: comments, sent back.
 
 A question is a message in the inbox of the hook's agent, and a thread that the watched agent owns. The answer is
-written into the thread (`planloop.controllers.agent.mail.wake_reasons`), which wakes the watched agent. After a crash
-both are found again: asking twice changes nothing, a second answer finds no question, and a late one no thread.
+written into the thread (`planloop.controllers.agent.mail.wake_reasons`), which wakes the watched agent. Both survive a
+crash: asking again changes nothing, and a second or late answer is ignored, because the question or thread is gone.
 
-Limits keep an agent and a hook from waking each other forever: an answer is sent back a limited number of times and
-then accepted, and comments wake a sleeping agent a limited number of times and then wait for its next turn.
+Two limits keep an agent and a hook from waking each other forever: an answer that was sent back several times is
+accepted, and comments that woke a sleeping agent several times in a row wait for its next turn.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ from planloop.schemas.objects.message import Message, ThreadSpec
 from planloop.schemas.objects.task import ENDED
 from planloop.schemas.resource import Resource
 
-# An agent that waits for the watched agent, directly or not, is not asked. Agents wait for the speaker of a discussion,
-# for children, and for their hooks; each look finds this from the objects.
+# An agent that waits for the watched agent, directly or through others, is not asked, because both would wait forever.
+# Agents wait for the speaker of a discussion, for children, and for their hooks; this is computed from the objects.
 
 
 def is_waiting_on(view: View, agent: str, other: str) -> bool:
@@ -86,9 +86,9 @@ CHARS_DEFAULT: Final = 1_000
 
 @frozen
 class TranscriptExcerpt:
-    """What is wanted: messages of the newest `turns`, or of the one turn `only`, in which `match` occurs.
+    """Selects messages of the newest `turns`, or of the one turn `only`, that contain `match`.
 
-    `match` is a text with stars, whatever the case; empty, all. A text is cut to `chars` characters.
+    `match` is a text with stars, without regard to case; empty matches all. Each text is cut to `chars` characters.
     """
 
     turns: int = TURNS_DEFAULT
@@ -98,7 +98,7 @@ class TranscriptExcerpt:
 
 
 def parse_excerpt(written: Json) -> TranscriptExcerpt:
-    """What `transcript` of a hook says: a number of turns, or a map."""
+    """The excerpt that `transcript` of a hook asks for, which is a number of turns or a map."""
     fields = written if isinstance(written, dict) else {"turns": written}
     return TranscriptExcerpt(
         turns=min(int(fields.get("turns", TURNS_DEFAULT)), limits.HOOK_TRANSCRIPT_TURNS_MAX),
@@ -108,9 +108,9 @@ def parse_excerpt(written: Json) -> TranscriptExcerpt:
 
 
 def excerpt_messages(status: AgentStatus, wanted: TranscriptExcerpt, blobs: ReadBlob) -> list[JsonObject]:
-    """The messages, oldest first: `turn`, `role` (user, assistant or tool), `text`, and `calls` of an assistant.
+    """The selected messages, oldest first: `turn`, `role` (user, assistant or tool), `text`, `calls` of an assistant.
 
-    At most `limits.HOOK_TRANSCRIPT_SHOWN_BYTES` of them, the newest.
+    At most the newest `limits.HOOK_TRANSCRIPT_SHOWN_BYTES`.
     """
     found: list[JsonObject] = []
     size = 0
@@ -131,7 +131,7 @@ def excerpt_messages(status: AgentStatus, wanted: TranscriptExcerpt, blobs: Read
 
 
 def excerpt_text(messages: Iterable[JsonObject]) -> str:
-    """The messages of `shown` as lines to read."""
+    """The messages of `excerpt_messages` as text, one line each."""
     return "\n".join(_line(one) for one in messages)
 
 
@@ -141,12 +141,12 @@ def _line(one: JsonObject) -> str:
 
 
 def _newest_first(status: AgentStatus, blobs: ReadBlob) -> Iterator[tuple[int, JsonObject]]:
-    """Chat messages with their turns: those of the open turn as far as it has come, then of the ended ones."""
+    """Chat messages with their turns, newest first: those of the open turn so far, then those of ended turns."""
     opened = status.open
     if opened is not None:
         yield from ((opened.turn, message) for message in reversed([*_of_open(opened)]))
     if not status.memory.transcript:
-        # Scripts and programs keep no transcript: of them there is what their last turn called.
+        # Scripts and programs have no transcript, only the calls of their last turn.
         last = status.turn - (1 if opened is not None else 0)
         yield from ((last, message) for message in reversed([*_of_past(status.memory.past)]))
         return
@@ -212,17 +212,17 @@ def _fits(message: JsonObject, match: str) -> bool:
     return patterns.star_regex(f"*{match.casefold()}*").fullmatch(f"{_text(message)} {calls}".casefold()) is not None
 
 
-# A question shows a compact part of the turn. Texts and maps are cut to fit a message, the longest first. Secrets are
-# masked already: everything comes from the log.
+# A question shows a compact part of the turn. Texts and maps are cut to fit a message, the longest first. Everything
+# comes from the log, so secrets are already masked.
 
 ANSWER_HINT: Final = (
     'You are asked as a hook. Say ALLOW, with a comment if it is to hear one, or DENY and why, or {"decision": …, '
     '"reason": …, "comment": …}.'
 )
-"""Said with each question to an agent that has other work too."""
+"""Added to each question to an agent that also has other work."""
 
 BODY_READERS: Final = frozenset({"model", "outside"})
-"""Kinds of minds that read text; the others compute with the question as it is."""
+"""Kinds of deciders that read text; the others get the question as JSON."""
 
 QUESTION_ABOUT: Final = (
     "tool_name",
@@ -235,8 +235,7 @@ QUESTION_ABOUT: Final = (
     "claim",
 )
 QUESTION_LEVELS: Final = ("children", "reasons")
-"""What a reader may want to know beside what it is asked about. Ids, times and what is left of time are not in it: the
-same run is to give the same words."""
+"""Context of a question. It has no ids, times or remaining time, so that the same run gives the same text."""
 
 QUESTION_WORDS: Final = {
     "on-input": "this is what it is told now; you may comment on it",
@@ -256,12 +255,12 @@ QUESTION_WORDS: Final = {
 def question_body(hook: HookSpec, question: JsonObject, *, is_text: bool, is_made: bool = True) -> Json:
     """The body of the message that asks `hook`.
 
-    `is_made`: its agent was made for it, and so knows already how to answer.
+    `is_made`: its agent was created for it, so its prompt already says how to answer.
     """
     if is_text and not is_made:
         question = {**question, "answer": ANSWER_HINT}
     for longest in limits.HOOK_SHOWN_BYTES:
-        # Of a transcript the newest end counts, of other lists the beginning.
+        # A transcript keeps its newest items, other lists their first ones.
         newest = {name: question[name][-limits.HOOK_ITEMS_SHOWN_MAX :] for name in ("transcript",) if name in question}
         cut = {name: _cut(value, longest) for name, value in (question | newest).items()}
         body = _body(hook, cut, is_text=is_text)
@@ -278,7 +277,7 @@ def _body(hook: HookSpec, question: JsonObject, *, is_text: bool) -> Json:
 
 
 def question_text(hook: HookSpec, question: JsonObject) -> str:
-    """The question as text: the agent, the point, its subject and the state."""
+    """The question as text: the point, the agent, the subject and the context."""
     point = str(question.get("hook_event_name", ""))
     turn = f", turn {question['turn']}" if "turn" in question else ""
     lines = [f"{point}: {question.get('agent', hook.watches)}{turn}: {QUESTION_WORDS.get(point, 'you may comment')}."]
@@ -302,7 +301,7 @@ def _plain(value: Json) -> str:
 
 
 def _cut(value: Json, longest: int) -> Json:
-    """`value` with every text in it cut to `longest` bytes and every list to the items that a reader would look at."""
+    """`value` with every text cut to `longest` bytes and every list to `limits.HOOK_ITEMS_SHOWN_MAX` items."""
     if isinstance(value, str):
         return truncate_output(value.encode(), longest)
     if isinstance(value, list):
@@ -320,10 +319,10 @@ QUESTION_KIND: Final = "hook"
 def question_changes(
     view: View, seen: ObservedAgent, hook: Resource, asked: JsonObject, due_at: float
 ) -> tuple[Change, ...] | HookVerdict:
-    """The changes that put `asked` (`facts.question_json`; its `id` is unique in the plan) to the agent of `hook`.
+    """The changes that ask the agent of `hook` the question `asked` (`facts.question_json`; its `id` is unique).
 
-    None are left when it was put before. A verdict, with its `fault`, when it cannot be asked. `due_at`, in seconds
-    since 1970, is when nobody waits any more.
+    Empty if the question was asked before. If the agent cannot be asked, a failed verdict. `due_at`, in seconds since
+    1970, is the time limit for the answer.
     """
     spec, question_id = hook_from_json(hook.spec), str(asked["id"])
     address = f"thread/{question_id}"
@@ -350,18 +349,18 @@ def question_changes(
     delivered = message_policy.delivery_changes(view, message, is_counted=False)
     if isinstance(delivered, DeliveryRefused):
         return HookVerdict(fault=f"{delivered.reason}: {delivered.message}")
-    # What the thread is about is the point: the answer is read by it.
-    wanted = ThreadSpec("hook", seen.resource.address, str(asked["hook_event_name"]), (agent.address,))
-    made = Put(address, objects_message.thread_uid(address), wanted.to_json(), owner=seen.resource.address)
+    # The prompt of the thread is the point of the question, which `verdict_of_answer` needs.
+    spec_of_thread = ThreadSpec("hook", seen.resource.address, str(asked["hook_event_name"]), (agent.address,))
+    made = Put(address, objects_message.thread_uid(address), spec_of_thread.to_json(), owner=seen.resource.address)
     status: JsonObject = {"state": "open", "asked_at": seen.now, "due_at": due_at}
     return (made, SetStatus(address, made.uid, status), *delivered)
 
 
 def verdict_of_answer(view: View, agent: ObservedAgent, hook: Resource, question_id: str) -> HookVerdict | None:
-    """What the agent of `hook` answered to the question of that id; None while it has not.
+    """The verdict of the agent of `hook` on the question with that id; None while it has not answered.
 
-    An agent that cannot answer as things stand (out of budget, gone, ended, waiting itself for whoever asks) is a
-    verdict with a `fault`, and so is one that is late.
+    If the agent is late or cannot answer (it was removed or paused, or waits for the watched agent), the verdict is a
+    failed one.
     """
     found, spec = view.get(f"thread/{question_id}"), hook_from_json(hook.spec)
     if found is None:
@@ -377,7 +376,7 @@ def verdict_of_answer(view: View, agent: ObservedAgent, hook: Resource, question
 
 
 def withdraw_question_changes(view: View, hook: Resource, question_id: str) -> tuple[Change, ...]:
-    """The changes that take the question away when it was answered, or is waited for no more."""
+    """The changes that remove a question that was answered or is no longer needed."""
     found, agent = view.get(f"thread/{question_id}"), view.get(agent_of_hook(hook_from_json(hook.spec)))
     gone: tuple[Change, ...] = () if found is None else (Drop(found.address, found.uid),)
     if agent is None:
@@ -388,28 +387,28 @@ def withdraw_question_changes(view: View, hook: Resource, question_id: str) -> t
 
 
 def agent_of_hook(hook: HookSpec) -> str:
-    """The agent that is asked for `hook`."""
-    assert isinstance(hook.mind, HookAgent), "only agents are asked by a message"
+    """The agent that decides for `hook`."""
+    assert isinstance(hook.mind, HookAgent), "only agents are asked by message"
     return hook.mind.address
 
 
 def _hindrance(view: View, hook: HookSpec, agent: Resource | None) -> str:
-    """Why there will be no answer; empty if there may be one."""
+    """Why the agent cannot answer; empty if it can."""
     name = agent_of_hook(hook)
     if agent is None or agent.deleting:
-        return f"{name} is gone"
+        return f"{name} was removed"
     if name == hook.watches:
-        return f"{name} would be asked about itself"
+        return f"{name} cannot be asked about itself"
     task = view.get(str(agent.spec["task"]))
     if task is not None and task.spec["pause"] and task.state not in ENDED:
         return f"{name} is paused"
     if is_waiting_on(view, name, hook.watches):
-        return f"{name} itself waits for {hook.watches}"
+        return f"{name} waits for {hook.watches}"
     return ""
 
 
 HOOK_SENDER: Final = "hook:"
-"""Before a hook's name, where a comment is a message."""
+"""The prefix of the sender of a comment that is sent as a message."""
 OPENING_POINTS: Final[tuple[HookPoint, ...]] = ("on-wake", "on-input", "on-child", "on-budget", "on-conflict")
 LAST_POINTS: Final[tuple[HookPoint, ...]] = ("before-reply", "on-sleep", "on-end")
 COMMENT_PLACES: Final = {point: place for place, point in enumerate((*OPENING_POINTS, *ABOUT_CALLS, *LAST_POINTS))}
@@ -420,7 +419,7 @@ _SPEAKING: Final = frozenset({"send", "discuss", "answer", "task", "restore"})
 class HookOutcome:
     """`merge` goes into the agent's status and `changes` into the record of the turn's end.
 
-    `is_sent_back`: its answer does not count, and it goes on.
+    `is_sent_back`: the agent's answer does not count, and it continues.
     """
 
     merge: JsonObject
@@ -432,7 +431,7 @@ NO_OUTCOME: Final = HookOutcome({})
 
 
 def outcome_of_turn(agent: ObservedAgent, view: View, opened: OpenTurn) -> HookOutcome:
-    """What the hooks of the agent leave of the turn that ends."""
+    """The outcome of an ending turn by all hooks of the agent: messages, counters, withdrawn questions."""
     if not agent.hooks.watching and not opened.hooks.fired:
         return NO_OUTCOME
     merge: JsonObject = {}
@@ -444,12 +443,12 @@ def outcome_of_turn(agent: ObservedAgent, view: View, opened: OpenTurn) -> HookO
         opened.claim is not None or (not opened.reply.calls and questions.is_final_reply(agent, opened))
     ):
         merge["sent_back"] = 0
-    told = list(_messages(agent, opened, back))
+    messages = list(_messages(agent, opened, back))
     changes: tuple[Change, ...] = ()
-    for message in told:
+    for message in messages:
         delivered = message_policy.delivery_changes(view, message, is_counted=False)
         changes += () if isinstance(delivered, DeliveryRefused) else delivered
-    if any(one.wakes for one in told) and not is_sent_back:
+    if any(one.wakes for one in messages) and not is_sent_back:
         merge["nudges"] = agent.status.progress.nudges + 1
     if (spoken := _spoken(agent, opened)) != agent.status.mail.spoken:
         gone: dict[str, None] = dict.fromkeys(name for name in agent.status.mail.spoken if name not in spoken)
@@ -458,10 +457,10 @@ def outcome_of_turn(agent: ObservedAgent, view: View, opened: OpenTurn) -> HookO
 
 
 def _messages(agent: ObservedAgent, opened: OpenTurn, back: verdicts.MergedVerdict) -> Iterator[Message]:
-    """What the agent is told of the end of its turn. Where a call of its has the answer as its result, not again."""
+    """The messages to the agent about the end of its turn, without texts that the result of a call already has."""
     is_shown = opened.claim is None and any(not call.is_implied for call in opened.reply.calls)
     if back.decision != "allow" and not is_shown:
-        yield _message(agent, opened, "reply", f"Your answer was sent back, go on. {back.words}", wakes=True)
+        yield _message(agent, opened, "reply", verdicts.sent_back_text(back), wakes=True)
     may_wake = agent.status.progress.nudges < limits.HOOK_NUDGES_MAX
     for hook, point, words in comments_at(opened, ("before-reply", "on-sleep", "on-end")):
         wakes = may_wake and point == "on-sleep"
@@ -475,7 +474,7 @@ def _message(agent: ObservedAgent, opened: OpenTurn, hook: str, body: str, *, wa
 
 
 def comments_at(opened: OpenTurn, points: Iterable[str]) -> Iterator[tuple[str, str, str]]:
-    """Hook, point and words of each comment of the turn at these points, in a fixed order."""
+    """Hook, point and text of each comment of the turn at these points, in a fixed order."""
     wanted = frozenset(points)
     for one in verdicts_in_order(opened):
         if one.point in wanted and (words := verdicts.describe_verdict(one.verdict, one.point)):
@@ -483,13 +482,13 @@ def comments_at(opened: OpenTurn, points: Iterable[str]) -> Iterator[tuple[str, 
 
 
 def opening_comments(opened: OpenTurn) -> tuple[str, ...]:
-    """What hooks say to the beginning of the turn, each labelled with its hook."""
+    """The comments of hooks on the beginning of the turn, each with the name of its hook."""
     found = comments_at(opened, OPENING_POINTS)
     return tuple(f"[comment of hook {hook}, {point}]\n{words}" for hook, point, words in found)
 
 
 def comments_by_call(opened: OpenTurn) -> dict[int, tuple[str, ...]]:
-    """What hooks say to each call of the turn, by its index: before it started, and after it ended."""
+    """The comments of hooks on each call of the turn, before it started and after it ended, by its index."""
     out: dict[int, tuple[str, ...]] = {}
     for one in verdicts_in_order(opened):
         if one.point not in ABOUT_CALLS:
@@ -506,19 +505,19 @@ def comments_by_call(opened: OpenTurn) -> dict[int, tuple[str, ...]]:
 
 
 def verdicts_in_order(opened: OpenTurn) -> list[TurnVerdict]:
-    """The verdicts of the turn in an order that is the same whenever and wherever it is asked for."""
+    """The verdicts of the turn in a fixed order, which does not depend on when they were given."""
     return sorted(
         opened.hooks.fired.values(), key=lambda one: (one.index, one.rewrites, COMMENT_PLACES[one.point], one.hook)
     )
 
 
 def is_only_comment(message: Message) -> bool:
-    """Whether nothing but a hook's comment is in it."""
+    """Whether the message is a hook's comment."""
     return message.sender.startswith(HOOK_SENDER)
 
 
 def withdraw_questions_changes(agent: ObservedAgent, view: View, opened: OpenTurn) -> tuple[Change, ...]:
-    """The changes that take back what agents were asked as hooks and is waited for no more."""
+    """The changes that withdraw questions to agents of hooks that are no longer needed."""
     out: list[Change] = []
     for key, name in opened.hooks.consulted.items():
         if key in opened.hooks.fired:
@@ -532,12 +531,12 @@ def withdraw_questions_changes(agent: ObservedAgent, view: View, opened: OpenTur
 
 
 def hook_question_id(agent: ObservedAgent, opened: OpenTurn, key: str) -> str:
-    """The id of the question `key` of the open turn, unique in the plan, and the same after a crash."""
+    """The id of the question `key` of the open turn: unique in the plan, and the same after a crash."""
     return f"{agent.resource.uid}-{agent.status.incarnation}-{opened.turn}-{key.replace('.', '-')}"
 
 
 def _spoken(seen: ObservedAgent, opened: OpenTurn) -> dict[str, int]:
-    """The turn in which the agent last spoke with each child, or first saw it."""
+    """The turn in which the agent last exchanged messages with each child, or first saw it."""
     heard = {message.sender for message in opened.news.messages}
     named = {name for call in opened.reply.calls if call.tool in _SPEAKING for name in _names(call)}
     out: dict[str, int] = {}
@@ -550,7 +549,7 @@ def _spoken(seen: ObservedAgent, opened: OpenTurn) -> dict[str, int]:
 
 
 def _names(call: TurnCall) -> Iterator[str]:
-    """Every name in the arguments of a call that speaks to others."""
+    """Every name in the arguments of a call that sends messages."""
     given: list[Json] = [
         value for key, value in arguments_as_map(call.arguments).items() if key not in ("prompt", "message")
     ]

@@ -1,7 +1,7 @@
 """Run a program and capture stdout and stderr apart: `capture_child.py BYTES_MAX ARG…`; stdin is passed on.
 
-Prints one JSON line: `code`, `out` and `err`, or `fault` when it could not be started or printed too much. Needs
-nothing but the standard library. What the program starts stays in the process group that the owner can stop.
+It prints one JSON line: `code`, `out` and `err`, or `fault` if the program could not be started or printed too much. It
+imports only the standard library. Processes of the program stay in the process group that the owner can stop.
 """
 
 import json
@@ -13,14 +13,14 @@ from typing import IO
 CHUNK = 1 << 16
 LINGER_S = 0.5
 OBJECTION_EXIT = 2
-WORDS_BYTES = 1 << 14  # Of an error message.
+WORDS_BYTES = 1 << 14  # The longest error message.
 ENDLESS_BYTES = 64 << 20
 
 
 def read_beginning(pipe: IO[bytes], into: bytearray, bytes_max: int, program: "subprocess.Popen[bytes]") -> None:
-    """Reads `pipe` to its end and keeps the beginning, and one byte more where there was more.
+    """Read `pipe` to its end and keep the beginning in `into`, with one extra byte if it was longer.
 
-    A program that prints without end is stopped, with whatever prints for it.
+    A program that prints more than `ENDLESS_BYTES` is killed, and the pipe is closed.
     """
     read = 0
     while chunk := pipe.read1(CHUNK):  # type: ignore[attr-defined]
@@ -33,7 +33,7 @@ def read_beginning(pipe: IO[bytes], into: bytearray, bytes_max: int, program: "s
 
 
 def run_captured(argv: list[str], bytes_max: int) -> dict[str, object]:
-    """What the program did. An objection counts however much it says: its words are echoes of what an agent wrote."""
+    """The exit code and output of the program. An objection (exit code 2) counts even with too much output."""
     try:
         program = subprocess.Popen(argv, stdin=sys.stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     except (OSError, ValueError) as error:
@@ -48,7 +48,7 @@ def run_captured(argv: list[str], bytes_max: int) -> dict[str, object]:
         reader.start()
     code = program.wait()
     for reader in readers:
-        reader.join(LINGER_S)  # What it left running may hold the pipes open; that is no reason to wait for it.
+        reader.join(LINGER_S)  # A process that the program left running may keep the pipes open, so do not wait longer.
     if code == OBJECTION_EXIT:
         out, err = out[:WORDS_BYTES], err[:WORDS_BYTES]
     elif max(len(out), len(err)) > bytes_max:

@@ -1,7 +1,7 @@
-"""The contract of Claude Code's hook scripts: our question in their terms, their answer as a verdict.
+"""Run hook scripts written for Claude Code: translate a question into their input, and their output into a verdict.
 
-A script gets one JSON value on stdin. Exit 0 with JSON on stdout is an answer, exit 2 objects with stderr as the
-reason, and any other exit code is an error that blocks nothing: here a fault, for which the default policy is `note`
+A script gets one JSON value on stdin. Exit code 0 with JSON on stdout is an answer, exit code 2 denies with stderr as
+the reason, and any other exit code is an error that blocks nothing: a failed verdict with the default policy `note`
 (`planloop.controllers.agent.hooks.verdicts`). Source: the hooks reference of Claude Code.
 """
 
@@ -36,7 +36,7 @@ CLAUDE_TOOL_NAMES: Final[Mapping[str, str]] = {
     "task": "Task",
 }
 _ALSO: Final[Mapping[str, Sequence[str]]] = {"Task": ("Agent",), "Edit": ("MultiEdit",)}
-"""Names that the same calls have, or had, in other versions: who guards one of them means these."""
+"""Other names of the same tools, or of earlier versions. A matcher for one of them matches the tool too."""
 
 _PLAIN: Final = re.compile(r"[\w\-|, ]*", re.ASCII)
 _PATHS: Final = frozenset({"file_path", "path"})
@@ -50,11 +50,11 @@ CLAUDE_ARGUMENT_NAMES: Final[Mapping[str, Mapping[str, str]]] = {
     "search": {"text": "pattern"},
     "task": {"goal": "description"},
 }
-"""Our argument and theirs, where the two differ."""
+"""Our name and theirs of each argument for which the two differ."""
 
 
 def claude_tool_name(tool: str) -> str:
-    """What the tool is called there; an agent that is called like a tool is a task for a subagent."""
+    """The tool's name in Claude Code; an agent that is used as a tool is `Task`, the tool for subagents."""
     if tool.startswith(AGENT_TOOL):
         return CLAUDE_TOOL_NAMES["task"]
     server, dot, own = tool.partition(".")
@@ -62,9 +62,10 @@ def claude_tool_name(tool: str) -> str:
 
 
 def claude_matches(matcher: str, tool: str) -> bool:
-    """Whether a matcher of a `settings.json` is for `tool`: `Write|Edit`, `Edit, Write`, `^Notebook`, `*`.
+    """Whether a matcher of a `settings.json` matches `tool`: `Write|Edit`, `Edit, Write`, `^Notebook`, `*`.
 
-    Of plain names one has to be the tool's, with case; anything else is an expression that is found in it somewhere.
+    A list of plain names must contain the tool's name, with the same case. Any other matcher is a regular expression
+    that is searched in the name.
     """
     if matcher.strip() in ("", "*"):
         return True
@@ -75,18 +76,18 @@ def claude_matches(matcher: str, tool: str) -> bool:
     try:
         return any(compile_linear_regex(matcher).found_in(each) for each in names)
     except UnsupportedRegex:
-        return True  # Better asked too often than a guard that is never asked.
+        return True  # It is safer to ask too often than never.
 
 
 def claude_arguments(tool: str, arguments: JsonObject, cwd: str) -> JsonObject:
-    """The arguments of a call as such a script reads them."""
+    """The arguments of a call with the names, units and absolute paths that scripts for Claude Code expect."""
     theirs = CLAUDE_ARGUMENT_NAMES.get(tool, {})
     named = {theirs.get(name, name): _scaled(name, value) for name, value in arguments.items()}
     return {name: _absolute(value, cwd) if name in _PATHS else value for name, value in named.items()}
 
 
 def own_arguments(tool: str, updated: JsonObject, cwd: str) -> JsonObject:
-    """Inverse of `given`: what such a script wants the arguments to be."""
+    """Inverse of `claude_arguments`, for arguments that a script has changed."""
     ours = {theirs: name for name, theirs in CLAUDE_ARGUMENT_NAMES.get(tool, {}).items()}
     local = {name: _relative(value, cwd) if name in _PATHS else value for name, value in updated.items()}
     named = {ours.get(name, name): value for name, value in local.items()}
@@ -126,17 +127,17 @@ CLAUDE_EVENTS: Final[Mapping[HookPoint, str]] = {
     "on-conflict": "Notification",
     "on-end": "SessionEnd",
 }
-"""Their event for each of our points."""
+"""The event of Claude Code for each point."""
 
 CLAUDE_DECISIONS: Final[Mapping[str, Decision]] = {"allow": "allow", "deny": "deny", "ask": "ask", "defer": "defer"}
 _STATED: Final = ("approve", "block", "allow", "deny")
-_OBJECTS: Final = 2  # The exit code by which a script objects.
+_OBJECTS: Final = 2  # The exit code of a script that denies.
 _CONTEXT: Final = frozenset({"UserPromptSubmit", "SessionStart"})
-"""Events at which whatever a script prints is told to the model."""
+"""Events at which the model gets everything that a script prints."""
 
 
 def claude_question(asked: JsonObject, transcript: str) -> JsonObject:
-    """Our question (`facts.question_json`) as such a script reads it; it may look at what was said in `transcript`."""
+    """The question (`facts.question_json`) as input for a script. `transcript` is the path of the transcript file."""
     point: HookPoint = asked["hook_event_name"]
     event, agent = CLAUDE_EVENTS[point], str(asked["agent"])
     out: JsonObject = {
@@ -180,7 +181,7 @@ def _call(asked: JsonObject) -> JsonObject:
 
 
 def _response(tool: str, result: JsonObject, given: JsonObject) -> JsonObject:
-    """The result as they have it: a command's output is its stdout, a file tool names the file."""
+    """The result in the form of Claude Code: a command's output is its stdout, a file tool names the file."""
     is_good = result["state"] == "Succeeded"
     out: JsonObject = {"success": is_good}
     if tool == "shell":
@@ -194,11 +195,11 @@ def _response(tool: str, result: JsonObject, given: JsonObject) -> JsonObject:
 
 
 def claude_verdict(asked: JsonObject, output: bytes) -> HookVerdict:
-    """What `planloop.controllers.agent.hooks.capture_child` saw the script do, as a verdict."""
+    """The verdict for the output of `planloop.controllers.agent.hooks.capture_child`."""
     try:
         ran = decode_foreign(output.decode(errors="replace"))
     except ValueError:
-        return failed_verdict("what it printed cannot be read")
+        return failed_verdict("its output cannot be parsed")
     if "fault" in ran:
         return failed_verdict(str(ran["fault"]))
     out, err = str(ran["out"]).strip(), str(ran["err"]).strip()
@@ -209,14 +210,14 @@ def claude_verdict(asked: JsonObject, output: bytes) -> HookVerdict:
     event = CLAUDE_EVENTS[asked["hook_event_name"]]
     said = _map_in(out)
     if said is None and out.startswith("{") and event not in _CONTEXT:
-        return failed_verdict(f"its answer is no JSON map: {out[-limits.VALUE_SHOWN_CHARS :]}")
+        return failed_verdict(f"its answer is not a JSON map: {out[-limits.VALUE_SHOWN_CHARS :]}")
     if said is None:
         return HookVerdict(comment=_clipped(out) if event in _CONTEXT else "")
     return _understood(asked, said)
 
 
 def _map_in(text: str) -> JsonObject | None:
-    """The JSON map that is the whole output; anything else is a remark."""
+    """The JSON map that is the whole output; None if it is anything else."""
     if not text.startswith("{"):
         return None
     try:
@@ -231,10 +232,10 @@ def _understood(asked: JsonObject, said: JsonObject) -> HookVerdict:
     specific: JsonObject = own if isinstance(own, dict) else {}
     comment = _joined(specific.get("additionalContext"), said.get("additionalContext"), said.get("systemMessage"))
     if said.get("continue") is False:
-        # There it ends the session; here it denies the pending action, with the reason.
-        return HookVerdict("deny", _clipped(said.get("stopReason")) or "it was told to stop", comment=comment)
+        # In Claude Code this ends the session; here it denies the pending action, with the reason.
+        return HookVerdict("deny", _clipped(said.get("stopReason")) or "the hook stopped the agent", comment=comment)
     decision, reason = _decision(said, specific)
-    if decision == "allow" and (why := _misunderstood(said, specific)):
+    if decision == "allow" and (why := _invalid_field(said, specific)):
         return failed_verdict(why)
     updated = specific.get("updatedInput")
     arguments = None
@@ -252,17 +253,17 @@ def _decision(said: JsonObject, specific: JsonObject) -> tuple[Decision, str]:
     return "allow", _clipped(said.get("reason")) if said.get("decision") == "approve" else ""
 
 
-def _misunderstood(said: JsonObject, specific: JsonObject) -> str:
-    """What of the answer is no word of that contract, so that it is no permission either; empty for nothing."""
+def _invalid_field(said: JsonObject, specific: JsonObject) -> str:
+    """The error in an answer with an invalid field, which must not count as a permission; empty if all are valid."""
     asked_for, stated = specific.get("permissionDecision"), said.get("decision")
     if asked_for is not None and asked_for not in list(CLAUDE_DECISIONS):
-        return f"`permissionDecision` is {', '.join(CLAUDE_DECISIONS)}, not {str(asked_for)[:40]}"
+        return f"`permissionDecision` must be one of {', '.join(CLAUDE_DECISIONS)}, not {str(asked_for)[:40]}"
     if stated is not None and stated not in _STATED:
-        return f"`decision` is {', '.join(_STATED)}, not {str(stated)[:40]}"
+        return f"`decision` must be one of {', '.join(_STATED)}, not {str(stated)[:40]}"
     if not isinstance(said.get("continue", True), bool):
-        return f"`continue` is true or false, not {str(said['continue'])[:40]}"
+        return f"`continue` must be true or false, not {str(said['continue'])[:40]}"
     if not isinstance(specific.get("updatedInput", {}), dict | None):
-        return "`updatedInput` is a map"
+        return "`updatedInput` must be a map"
     return ""
 
 

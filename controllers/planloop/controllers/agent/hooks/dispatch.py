@@ -1,7 +1,7 @@
 """Ask hooks: collect the facts, evaluate rules, run programs and functions, message agents, record the verdicts.
 
-Each look finds the questions again from the open turn (`planloop.controllers.agent.hooks.questions`). After a crash, a
-lost wake-up or a cancelled job the same question is put again, with the same id.
+Every pass computes the open questions from the open turn (`planloop.controllers.agent.hooks.questions`). After a crash,
+a lost wake-up or a cancelled job, the same question is asked again, with the same id.
 """
 
 from __future__ import annotations
@@ -43,21 +43,21 @@ from planloop.schemas.objects.hook import HookAgent, HookRule, HookVerdict
 from planloop.schemas.resource import Resource
 from planloop.schemas.tools import AGENT_TOOL, PATH_TOOLS
 
-# A hook on `write(src/**)` must also see `./src/a` and links. Rights check a path where it is used; a hook is asked
-# earlier, so these tools' paths are resolved here.
+# A hook on `write(src/**)` must also match `./src/a` and links. Rights are checked where a path is used, but hooks are
+# asked before, so paths are resolved here too.
 
 
 class FollowedTools:
-    """Tools with their paths followed, as they were at the last look at an agent: one step asks for them often."""
+    """`PathFollowing` tools for the last observation of an agent, because one step uses them several times."""
 
     def __init__(self) -> None:
         self._last: tuple[ObservedAgent, ToolMap] | None = None
 
-    def of(self, agent: ObservedAgent, world: AgentServices, tools: ToolMap) -> ToolMap:
+    def of(self, agent: ObservedAgent, services: AgentServices, tools: ToolMap) -> ToolMap:
         """`tools` as `agent` has them; unchanged if its folder cannot be entered."""
         if self._last is None or self._last[0] is not agent:
             try:
-                space = resolve_agent_workspace(world, agent)
+                space = resolve_agent_workspace(services, agent)
             except ToolError:
                 return tools
             self._last = agent, PathFollowing(tools, space.folder, space.root)
@@ -65,9 +65,9 @@ class FollowedTools:
 
 
 class PathFollowing(Mapping[str, Tool]):
-    """`tools` with wider subjects for those that take a path: as it was given, and where it leads below `folder`.
+    """`tools` with more subjects for those that take a path: the path as given, and its real path below `folder`.
 
-    A path that is not absolute is below `root`. Each is followed once: this is for one look at an agent.
+    A relative path is below `root`. Each path is resolved once, so this is valid for one observation of an agent.
     """
 
     def __init__(self, tools: ToolMap, folder: Path, root: Path) -> None:
@@ -100,14 +100,14 @@ class PathFollowing(Mapping[str, Tool]):
 
 
 def followed_paths(root: Path, path: str) -> tuple[str, ...]:
-    """Where `path` leads, relative to `root`: as it is written, without steps back, and after links."""
+    """`path` relative to `root`: normalised as written, and with links resolved."""
     return tuple(os.path.relpath(each, root) for each in (os.path.normpath(root / path), _real(root, path)))
 
 
 def _real(root: Path, path: str) -> str:
     try:
         return os.path.realpath(root / path)
-    except ValueError:  # A null byte: no file has such a name.
+    except ValueError:  # The path has a null byte, so no such file exists.
         return path
 
 
@@ -115,16 +115,16 @@ _Stamp = tuple[int, int, int]
 
 
 class FileFacts:
-    """What files have on disk now, read again when their times or sizes move; of all agents together."""
+    """Digests of files on disk, for all agents; a file is read again only if its times or size have changed."""
 
     def __init__(self) -> None:
         self._kept: dict[str, tuple[_Stamp, str]] = {}
         self._last: tuple[ObservedAgent, dict[str, str]] | None = None
 
     def changed(self, folder: Path, agent: ObservedAgent) -> dict[str, str]:
-        """The files that the agent knows, by path below `folder`, with another content now: its digest, or empty.
+        """The changed ones of the files that the agent has read, by path below `folder`, with their digests.
 
-        All hooks that are asked after one look at the agent are told the same.
+        The digest is empty for a file that is gone. All hooks get the same result for one observation of the agent.
         """
         if self._last is None or self._last[0] is not agent:
             self._last = agent, self._changed(folder, agent.status.memory.files)
@@ -153,19 +153,24 @@ class FileFacts:
 
 
 def collect_facts(
-    world: AgentServices, agent: ObservedAgent, view: View, question: HookQuestion, tool: Tool | None, files: FileFacts
+    services: AgentServices,
+    agent: ObservedAgent,
+    view: View,
+    question: HookQuestion,
+    tool: Tool | None,
+    files: FileFacts,
 ) -> HookFacts:
-    """What the hook of `question` can look at."""
+    """The facts for the hook of `question`."""
     opened, spec = agent.status.open, agent.spec
     assert opened is not None, "hooks are asked inside a turn"
-    space = _space(world, agent)
+    space = _space(services, agent)
     known = agent.status.memory.files
     path = addresses.parse_address(agent.resource.address).path
     return HookFacts(
         point=question.point,
         agent=agent.resource.address,
         task=spec.task,
-        cwd=str(world.folder if space is None else space.root),
+        cwd=str(services.folder if space is None else space.root),
         turn=opened.turn,
         now=agent.now,
         incarnation=agent.status.incarnation,
@@ -178,9 +183,9 @@ def collect_facts(
         messages=opened.news.messages,
         children=tuple(_child_fact(agent, view, opened, child) for child in agent.context.children),
         files_known=tuple(sorted(known)),
-        files_changed=files.changed(world.folder, agent) if known else {},
+        files_changed=files.changed(services.folder, agent) if known else {},
         turn_calls=Counter(call.tool for call in opened.reply.calls),
-        begins=sum(_begun_by(call) for call in opened.reply.calls),
+        begins=sum(_children_begun(call) for call in opened.reply.calls),
         calls=agent.status.used.calls,
         budget_left=dict(agent.budget.left),
         approvals=tuple(sorted(name for name, one in agent.objects.approvals.items() if one.state == WAITING)),
@@ -193,16 +198,16 @@ def collect_facts(
     )
 
 
-def _begun_by(call: TurnCall) -> int:
-    """How many children a call would begin."""
+def _children_begun(call: TurnCall) -> int:
+    """The number of children that a call would start."""
     if call.tool == "task":
         return count_sketches(arguments_as_map(call.arguments))
     return int(call.tool == "restore" or call.tool.startswith(AGENT_TOOL))
 
 
-def _space(world: AgentServices, agent: ObservedAgent) -> Workspace | None:
+def _space(services: AgentServices, agent: ObservedAgent) -> Workspace | None:
     try:
-        return resolve_agent_workspace(world, agent)
+        return resolve_agent_workspace(services, agent)
     except ToolError:
         return None
 
@@ -252,16 +257,16 @@ def _exact(tool: Tool, arguments: JsonObject) -> tuple[str, ...] | None:
 
 def _prompt(agent: ObservedAgent, opened: OpenTurn) -> str:
     """The text that the agent gets at this point: the goal in the first turn, and messages."""
-    said = [_text(message.body) for message in opened.news.messages if not is_own_news(message)]
+    messages = [_text(message.body) for message in opened.news.messages if not is_own_news(message)]
     goal = [agent.task_spec.goal] if opened.turn == 1 and agent.task_spec is not None else []
-    return "\n\n".join(text for text in (*goal, *said) if text)
+    return "\n\n".join(text for text in (*goal, *messages) if text)
 
 
 def reply_text(opened: OpenTurn) -> str:
     """The text of the agent's reply, and the result or reason of its claim."""
     ends = [arguments_as_map(call.arguments) for call in opened.reply.calls if call.tool in ENDING_TOOLS]
-    said = (opened.reply.text, *(_text(given.get("result", given.get("reason"))) for given in ends))
-    return "\n\n".join(dict.fromkeys(text for text in said if text))
+    texts = (opened.reply.text, *(_text(given.get("result", given.get("reason"))) for given in ends))
+    return "\n\n".join(dict.fromkeys(text for text in texts if text))
 
 
 def _text(body: Json) -> str:
@@ -286,17 +291,20 @@ def _child_fact(seen: ObservedAgent, view: View, opened: OpenTurn, child: Observ
 
 
 HOOK_JOB = "hook"
-"""Before the key of a job that asks a hook."""
+"""The prefix of the keys of jobs that ask a hook."""
 
 
 @dataclass(frozen=True, slots=True)
 class HookDispatcher:
-    """What all askings of one owner share. `go_on` takes the agent's next steps after a first one, in one record."""
+    """Asks the hooks of all agents of one owner.
 
-    world: AgentServices
+    `take_next_steps` writes a first step of an agent and those that follow from it, in one record.
+    """
+
+    services: AgentServices
     tools: ToolMap
     look: Callable[[str], ObservedAgent | None]
-    go_on: Callable[[str, WriteBatch, str], Awaitable[bool]]
+    take_next_steps: Callable[[str, WriteBatch, str], Awaitable[bool]]
     files: FileFacts = field(default_factory=FileFacts)
     looks: FollowedTools = field(default_factory=FollowedTools)
 
@@ -305,21 +313,21 @@ class HookDispatcher:
         return bool(questions.pending_questions(agent, moment, self._placed(agent)))
 
     def without_stale(self, agent: ObservedAgent) -> ObservedAgent:
-        """Stops questions to hooks that are over, gone or replaced: their verdicts no longer count (law 4)."""
+        """Cancel questions to hooks that have ended or were removed or changed: their verdicts do not count (law 4)."""
         asking = [key for key in agent.objects.jobs if key.startswith(f"{HOOK_JOB}:")]
         if not asking:
             return agent
         known = {questions.hook_version(hook) for hook, _ in agent.hooks.watching.values()}
         stale = frozenset(key for key in asking if key.rpartition(":")[2] not in known)
         for key in stale:
-            self.world.work.cancel(key)
+            self.services.work.cancel(key)
         return without_jobs(agent, stale)
 
     def _placed(self, agent: ObservedAgent) -> ToolMap:
-        return self.looks.of(agent, self.world, self.tools) if agent.hooks.watching else self.tools
+        return self.looks.of(agent, self.services, self.tools) if agent.hooks.watching else self.tools
 
     def consult(self, agent: ObservedAgent, moment: HookMoment, batch: WriteBatch) -> HookWait | None:
-        """Takes the asking of `moment` as far as it goes now; None: something was written, look again."""
+        """Ask the hooks of `moment` as far as possible now. Returns None if a record was added, so decide again."""
         group = questions.pending_questions(agent, moment, self._placed(agent))
         given = [(question, verdict) for question in group if (verdict := self._at_once(agent, question, batch))]
         if given:
@@ -333,41 +341,42 @@ class HookDispatcher:
             tuple(each.hook.address for each in group), is_thinking=bool(left), due_at=_due(agent, by_message)
         )
         if left:
-            # A program may take minutes: the agent's status names the hook.
+            # A program may take minutes, so the agent's status names the hook.
             if agent.resource.status.get("why") != waits.why:
                 batch.add(agent.resource.address, authorization.draft_hook_wait(agent, waits.why))
-            batch.commit()  # What is asked is asked of what is written.
+            batch.commit()  # A question is about a state that has been written.
         for question in left:
             self._start(agent, question)
         return waits
 
     def objection(self, agent: ObservedAgent, call: TurnCall) -> str:
-        """Why a call that has begun may not go on with the arguments of `call`, by the agent's hooks; empty: it may.
+        """Why hooks forbid a started call to continue with the arguments of `call`; empty if they allow it.
 
-        Rules are asked in place and keep nothing of it. Whoever thinks first would have to be asked before.
+        Rules are evaluated in place, and their memory is not changed. Other hooks would take too long, so a call with a
+        hook of another kind is refused.
         """
         for question in questions.questions_about_new_arguments(agent, call, self._placed(agent)):
-            spec, view = question.spec, WriteBatch(self.world.store)
+            spec, view = question.spec, WriteBatch(self.services.store)
             if not isinstance(spec.mind, HookRule):
-                return f"hook {spec.name} was not asked about these arguments; let a hook rewrite them"
-            said = rules.evaluate_rule(spec, self._memory(agent, question, view), self._facts(agent, question, view))
-            verdict = verdicts.effective_verdict(said, spec, question.point)
+                return f"hook {spec.name} was not asked about these arguments; only a hook may change them here"
+            judged = rules.evaluate_rule(spec, self._memory(agent, question, view), self._facts(agent, question, view))
+            verdict = verdicts.effective_verdict(judged, spec, question.point)
             if verdict.decision != "allow" or verdict.arguments is not None:
-                return f"hook {spec.name}: {verdict.reason or 'not with these arguments'}"
+                return f"hook {spec.name}: {verdict.reason or 'the arguments are not allowed'}"
         return ""
 
     def _at_once(self, agent: ObservedAgent, question: HookQuestion, batch: WriteBatch) -> HookVerdict | None:
         """The verdict if it is available without waiting."""
         spec, opened = question.spec, _opened(agent)
         if isinstance(spec.mind, HookAgent) and question.key in opened.hooks.consulted:
-            return self._answered(agent, question, batch)
+            return self._verdict_of_agent(agent, question, batch)
         if isinstance(spec.mind, HookAgent):
-            said = self._first(agent, question, batch)
-            return None if said.consults else self._counted(agent, question, said.verdict, batch)
+            first = self._first(agent, question, batch)
+            return None if first.consults else self._counted(agent, question, first.verdict, batch)
         if not isinstance(spec.mind, HookRule):
             return None
-        if self.world.deciders.replayed_verdicts is not None:
-            return self.world.deciders.replayed_verdicts.at_once(agent.resource.address, opened.turn, question.key)
+        if self.services.deciders.replayed_verdicts is not None:
+            return self.services.deciders.replayed_verdicts.at_once(agent.resource.address, opened.turn, question.key)
         given, memory = self._facts(agent, question, batch), self._memory(agent, question, batch)
         return self.counted(agent, question, rules.evaluate_rule(spec, memory, given), batch)
 
@@ -375,11 +384,11 @@ class HookDispatcher:
         """The verdict of the rule before an agent, or that the agent must be asked."""
         if not question.spec.first:
             return rules.FirstClauses(HookVerdict(), consults=True)
-        if self.world.deciders.replayed_verdicts is not None:
-            said = self.world.deciders.replayed_verdicts.first(
+        if self.services.deciders.replayed_verdicts is not None:
+            verdict, consults = self.services.deciders.replayed_verdicts.first(
                 agent.resource.address, _opened(agent).turn, question.key
             )
-            return rules.FirstClauses(said[0], consults=said[1])
+            return rules.FirstClauses(verdict, consults=consults)
         return rules.evaluate_first(
             question.spec, self._memory(agent, question, batch), self._facts(agent, question, batch)
         )
@@ -389,24 +398,24 @@ class HookDispatcher:
 
     def _facts(self, agent: ObservedAgent, question: HookQuestion, view: WriteBatch) -> facts.HookFacts:
         tool = None if question.call is None else self._placed(agent).get(question.call.tool)
-        return collect_facts(self.world, agent, view, question, tool, self.files)
+        return collect_facts(self.services, agent, view, question, tool, self.files)
 
     def _original(self, question: HookQuestion, view: WriteBatch) -> dict[str, Resource]:
         found = view.get(question.spec.original) if question.spec.original else None
         return {} if found is None else {found.address: found}
 
     def asked(self, agent: ObservedAgent, question: HookQuestion, view: WriteBatch, noted: Json = None) -> JsonObject:
-        """The question as JSON; `noted` is what the hook remembers since it was begun to be asked, None: as before."""
+        """The question as JSON. `noted` is the memory of the clauses before an agent; None if they changed none."""
         memory = self._memory(agent, question, view) if noted is None else noted
         question_id = agent_hooks.hook_question_id(agent, _opened(agent), question.key)
         asked = facts.question_json(self._facts(agent, question, view), question_id, memory, question.spec.options)
         if question.spec.transcript is not None:
             wanted = agent_hooks.parse_excerpt(question.spec.transcript)
-            asked["transcript"] = agent_hooks.excerpt_messages(agent.status, wanted, self.world.store.get_blob)
+            asked["transcript"] = agent_hooks.excerpt_messages(agent.status, wanted, self.services.store.get_blob)
         return asked
 
-    def _answered(self, agent: ObservedAgent, question: HookQuestion, batch: WriteBatch) -> HookVerdict | None:
-        """What the hook's agent has answered; None while it has not, or was not asked yet."""
+    def _verdict_of_agent(self, agent: ObservedAgent, question: HookQuestion, batch: WriteBatch) -> HookVerdict | None:
+        """The verdict in the answer of the hook's agent; None while it has not answered."""
         opened = _opened(agent)
         asked = agent_hooks.hook_question_id(agent, opened, question.key)
         verdict = agent_hooks.verdict_of_answer(batch, agent, question.hook, asked)
@@ -423,9 +432,9 @@ class HookDispatcher:
     def _counted(
         self, agent: ObservedAgent, question: HookQuestion, verdict: HookVerdict, view: WriteBatch
     ) -> HookVerdict:
-        """What `counted` says, of a hook that is an agent; in a replay what was recorded: there are no facts."""
-        if self.world.deciders.replayed_verdicts is not None:
-            return self.world.deciders.replayed_verdicts.at_once(
+        """The result of `counted` for a hook that is an agent; in a replay, which has no facts, the recorded one."""
+        if self.services.deciders.replayed_verdicts is not None:
+            return self.services.deciders.replayed_verdicts.at_once(
                 agent.resource.address, _opened(agent).turn, question.key
             )
         return self.counted(agent, question, verdict, view)
@@ -433,9 +442,9 @@ class HookDispatcher:
     def counted(
         self, agent: ObservedAgent, question: HookQuestion, verdict: HookVerdict, view: WriteBatch
     ) -> HookVerdict:
-        """The effective verdict: a fault by the hook's policy, and the last one if the hook's end condition holds.
+        """The verdict that counts: after the hook's policy for errors, and marked as the last if the hook expires.
 
-        The condition is evaluated with the memory of this verdict, so that no further question follows.
+        The condition of `expires` is evaluated with the memory of this verdict, so that no further question follows.
         """
         spec = question.spec
         counts = verdicts.effective_verdict(verdict, spec, question.point)
@@ -446,7 +455,7 @@ class HookDispatcher:
         return remade(counts, is_last=holds)
 
     def _put(self, agent: ObservedAgent, question: HookQuestion, batch: WriteBatch) -> bool:
-        """Puts the question to the hook's agent, once; whether anything was written."""
+        """Ask the hook's agent, once. Returns whether a record was added."""
         opened = _opened(agent)
         if question.key in opened.hooks.consulted:
             return False
@@ -473,8 +482,8 @@ class HookDispatcher:
 
     def _start(self, agent: ObservedAgent, question: HookQuestion) -> None:
         key = _job_key(agent, question)
-        if not self.world.work.is_live(key):
-            self.world.start_job(agent, key, HookRun(self, agent, question, key), TOOL_POOL)
+        if not self.services.work.is_live(key):
+            self.services.start_job(agent, key, HookRun(self, agent, question, key), TOOL_POOL)
 
 
 def _job_key(agent: ObservedAgent, question: HookQuestion) -> str:
@@ -484,14 +493,14 @@ def _job_key(agent: ObservedAgent, question: HookQuestion) -> str:
 
 
 def _took(agent: ObservedAgent, given: Sequence[tuple[HookQuestion, HookVerdict]]) -> JsonObject:
-    """How long the agents among the hooks took; what they used is billed by their own requests."""
+    """The time that agents among the hooks took. Their own requests bill their tokens and money."""
     threads = (_thread_of(agent, question) for question, _ in given)
     since = [float(thread.status["asked_at"]) for thread in threads if thread is not None]
     return {"time_s": round(max(0.0, agent.now - min(since)), 3)} if since else {}
 
 
 def _thread_of(agent: ObservedAgent, question: HookQuestion) -> Resource | None:
-    """What the agent of a hook was asked in; None for other hooks, and before it is asked."""
+    """The thread with the question to the agent of a hook; None for other hooks, and before it is asked."""
     return agent.objects.threads.get(f"thread/{agent_hooks.hook_question_id(agent, _opened(agent), question.key)}")
 
 
@@ -506,46 +515,46 @@ def _due(agent: ObservedAgent, asked: QuestionGroup) -> float | None:
 
 @mutable
 class HookRun:
-    """The job of one question to a program or a function."""
+    """The job of one question to a program or function. `took_next_steps`: as in `CallRun`."""
 
-    firing: HookDispatcher
+    dispatcher: HookDispatcher
     seen: ObservedAgent
     question: HookQuestion
     key: str
-    went_on: bool = False
+    took_next_steps: bool = False
 
     async def __call__(self) -> None:
-        world, question = self.firing.world, self.question
-        await world.store.flush(world.store.view.rev)
-        began_at = world.clock.now()
+        services, question = self.dispatcher.services, self.question
+        await services.store.flush(services.store.view.rev)
+        began_at = services.clock.now()
         verdict = await self._verdict()
-        seen = self.firing.look(self.seen.resource.address)
+        seen = self.dispatcher.look(self.seen.resource.address)
         if seen is None or not self._is_current(seen):
             turn = _opened(self.seen).turn
             evidence = authorization.draft_late_evidence(question, self.seen.resource.address, turn, verdict)
             with anyio.CancelScope(shield=True):
-                await world.store.append(evidence, {})
+                await services.store.append(evidence, {})
             return
-        took: JsonObject = {"time_s": round(max(0.0, world.clock.now() - began_at), 3)}
+        took: JsonObject = {"time_s": round(max(0.0, services.clock.now() - began_at), 3)}
         address = seen.resource.address
-        ahead = WriteBatch(world.store, lambda: world.work.without_waking(address))
+        ahead = WriteBatch(services.store, lambda: services.work.without_waking(address))
         now = seen.hooks.watching[question.spec.name]
         asked = HookQuestion(now[0], now[1], question.point, question.index, question.rewrites, question.call)
         ahead.add(address, authorization.draft_verdicts(seen, [(asked, verdict)], took))
-        self.went_on = await self.firing.go_on(address, ahead, self.key)
+        self.took_next_steps = await self.dispatcher.take_next_steps(address, ahead, self.key)
 
     async def _verdict(self) -> HookVerdict:
-        world, question, seen = self.firing.world, self.question, self.seen
-        if world.deciders.replayed_verdicts is not None:
-            return await world.deciders.replayed_verdicts.verdict(
+        services, question, seen = self.dispatcher.services, self.question, self.seen
+        if services.deciders.replayed_verdicts is not None:
+            return await services.deciders.replayed_verdicts.verdict(
                 seen.resource.address, _opened(seen).turn, question.key
             )
-        asked = self.firing.asked(seen, question, WriteBatch(world.store))
-        verdict = await programs.run_hook_program(world, seen, question.spec, asked)
-        return self.firing.counted(seen, question, verdict, WriteBatch(world.store))
+        asked = self.dispatcher.asked(seen, question, WriteBatch(services.store))
+        verdict = await programs.run_hook_program(services, seen, question.spec, asked)
+        return self.dispatcher.counted(seen, question, verdict, WriteBatch(services.store))
 
     def _is_current(self, agent: ObservedAgent) -> bool:
-        """Whether the open turn still waits for this very verdict."""
+        """Whether the open turn still waits for this verdict."""
         opened, mine = agent.status.open, self.seen.status
         if opened is None or not agent.is_wanted or agent.resource.uid != self.seen.resource.uid:
             return False

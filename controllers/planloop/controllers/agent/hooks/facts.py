@@ -1,7 +1,7 @@
-"""The facts that a hook may use, frozen at one point of an agent's work, and the JSON question made from them.
+"""The facts about an agent at one point of its work, for its hooks, and the JSON question made from them.
 
-All deciders of hooks see the same: a rule is a pure function of these facts, its options and its memory; a program, a
-function and an agent get them as the question, version 1. Whatever is not in here no verdict may depend on.
+All hooks get the same facts: a rule is a pure function of them, its options and its memory; programs, functions and
+agents get them as a question, version 1. A verdict may depend on nothing else.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from planloop.schemas.objects.message import Message
 
 @frozen
 class ChildFact:
-    """A child of the agent. `state` is its task's; `agent_state` its agent's, empty when there is none.
+    """A child of the agent. `state` is that of its task; `agent_state` that of its agent, empty without an agent.
 
-    `turns_silent` counts the watched agent's turns since it last said something to the child or heard from it.
+    `turns_silent` counts the watched agent's turns since it last sent the child a message or got one.
     """
 
     agent: str
@@ -37,12 +37,12 @@ class ChildFact:
 
 @frozen
 class CallFact:
-    """The call at this point: before it starts with the `arguments` it would have, after it with `result`.
+    """The call at this point: with the `arguments` that it would start with, or after its end with its `result`.
 
-    `original` are the arguments as the agent wrote them if a hook has rewritten them (None: none has). Patterns such as
-    `write(src/**)` are matched with `subjects` to hold back and with `exact` to let through: only what the call surely
-    is about, None if that is unknown. `places` are the paths below the agent's folder that its `path` means, as written
-    and after links; empty for other tools. `id` is the call's address.
+    `original` are the agent's own arguments if a hook has rewritten them (None: none has). Patterns such as
+    `write(src/**)` are matched against `subjects` to deny, and against `exact` to allow: these are only what the call
+    is certainly about, or None if that is unknown. `places` are the paths below the agent's folder that its `path`
+    means, as written and with links resolved; empty for other tools. `id` is the call's address.
     """
 
     id: str
@@ -60,15 +60,15 @@ class CallFact:
 class HookFacts:
     """Everything at one point. `now` is in seconds since 1970, `cwd` absolute.
 
-    `depth` is 0 for the agent of the root task. `call` is there at before-call, after-call and on-patch, `reply` at
-    before-reply, on-sleep and on-end: what the agent said last. `prompt` is the text of what it is told at on-input:
-    the goal in its first turn, and messages. `messages` and `reasons` are those of the turn. `files_known` are the
-    paths of which the agent knows the content, `files_changed` those of them that have another content on disk now,
-    with its digest, empty for a file that is gone. `turn_calls` counts the calls of this reply by tool, `begins` the
-    children that they would begin, `calls` the calls of the agent's turns that have ended. `budget_left` is by unit.
-    `approvals` are the open ones of the agent, `requests` those of them that it asked for itself. `sent_back` counts
-    how often before-reply has sent the present answer back, `nudges` how often in a row a comment at on-sleep has woken
-    the agent.
+    `depth` is 0 for the agent of the root task. `call` is set at before-call, after-call and on-patch. `reply`, the
+    last text of the agent, is set at before-reply, on-sleep and on-end. `prompt`, at on-input, is the text that the
+    agent gets: the goal in its first turn, and messages. `messages` and `reasons` are those of the turn.
+    `files_known` are the paths of files that the agent has read; `files_changed` are those with another content on
+    disk now, with its digest, which is empty for a file that is gone. `turn_calls` counts the calls of this reply by
+    tool, `begins` the children that they would start, `calls` the calls of the agent's ended turns. `budget_left` is
+    by unit. `approvals` are the open ones of the agent, `requests` those that it asked for itself. `sent_back` counts
+    how often before-reply has sent back the present answer, `nudges` how often in a row a comment at on-sleep has
+    woken the agent.
     """
 
     point: HookPoint
@@ -100,12 +100,12 @@ class HookFacts:
 
     @property
     def tool(self) -> str:
-        """The tool of the call, empty where the point is about none."""
+        """The tool of the call; empty at points without a call."""
         return "" if self.call is None else self.call.tool
 
     @property
     def arguments(self) -> JsonObject:
-        """The arguments of the call, empty where the point is about none."""
+        """The arguments of the call; empty at points without a call."""
         return {} if self.call is None else self.call.arguments
 
     @property
@@ -114,10 +114,10 @@ class HookFacts:
 
 
 def question_json(facts: HookFacts, question_id: str, memory: Json, options: JsonObject) -> JsonObject:
-    """The facts as a program, a function or an agent is told them: version 1.
+    """The question to a program, function or agent, version 1.
 
-    `id` is the same when the question is put again after a crash. `state` is what the hook's last verdict kept as
-    `memory`, `options` its settings in the plan.
+    `id` is the same if the question is asked again after a crash. `state` is the `memory` of the hook's last verdict,
+    `options` are its settings in the plan.
     """
     asked: JsonObject = {
         "version": HOOK_VERSION,
@@ -147,11 +147,11 @@ def question_json(facts: HookFacts, question_id: str, memory: Json, options: Jso
     }
     asked |= {name: text for name in ("prompt", "reply", "claim") if (text := getattr(facts, name))}
     if isinstance(memory, dict) and memory.get("notes"):
-        asked["notes"] = memory["notes"]  # What the clauses before an agent kept for it.
-    return asked | ({} if facts.call is None else _told(facts.call))
+        asked["notes"] = memory["notes"]  # The notes of the clauses before an agent.
+    return asked | ({} if facts.call is None else _call_json(facts.call))
 
 
-def _told(call: CallFact) -> JsonObject:
+def _call_json(call: CallFact) -> JsonObject:
     out: JsonObject = {"tool_name": call.tool, "tool_input": call.arguments, "tool_use_id": call.id}
     out["effect"] = call.effect
     if call.original is not None:

@@ -1,8 +1,8 @@
 """Hooks that are programs or Python functions: one JSON question on stdin, one JSON verdict on stdout.
 
 Each runs in its own process, by version 1 of the contract. A crash, a timeout, an invalid verdict or a missing program
-is a fault; an exit code alone is never a verdict. The plan does not depend on effects of the program, so after a crash
-it is asked again, with the same `id` in its question.
+gives a failed verdict; an exit code alone is never a decision. The plan does not depend on effects of the program, so
+after a crash it is asked again, with the same `id` in its question.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ from planloop.schemas.shell.variables import with_git_settings
 
 
 def transcript_path(folder: Path, plan: str, agent: str) -> Path:
-    """The transcript file of `agent` for scripts, in folders like those of its address."""
-    name = agent.removesuffix("/.")  # Of the top, `agent/.`, which no other agent is called.
+    """The transcript file of `agent` for scripts, in folders that follow its address."""
+    name = agent.removesuffix("/.")  # The root agent is `agent/.`.
     return folder / ".plan" / plan.partition("/")[2] / "transcripts" / f"{name}.jsonl"
 
 
 def write_transcript(path: Path, agent: ObservedAgent, blobs: ReadBlob) -> None:
-    """Writes what the agent has lived through, its newest end where it is long. Raises OSError."""
+    """Write the history of the agent, or its newest part if it is long. Raises OSError."""
     lines: list[bytes] = []
     size = 0
     for message in reversed([*_messages(agent, blobs)]):
@@ -70,7 +70,7 @@ def write_transcript(path: Path, agent: ObservedAgent, blobs: ReadBlob) -> None:
 
 
 def _messages(agent: ObservedAgent, blobs: ReadBlob) -> Iterator[JsonObject]:
-    """Chat messages, those of the open turn too as far as it has come."""
+    """The chat messages of the agent, including those of the open turn."""
     for chunk in agent.status.memory.transcript.values():
         for line in (blobs(chunk.blob) or b"").splitlines():
             yield decode(line)
@@ -85,7 +85,7 @@ def _messages(agent: ObservedAgent, blobs: ReadBlob) -> Iterator[JsonObject]:
 
 
 def _reply(opened: OpenTurn) -> Iterator[JsonObject]:
-    """The reply of the open turn, and the results that its calls have so far."""
+    """The reply of the open turn, and the results of its ended calls."""
     if not opened.is_replied:
         return
     calls = [
@@ -101,21 +101,21 @@ def _reply(opened: OpenTurn) -> Iterator[JsonObject]:
 
 
 def _line(message: JsonObject, agent: str) -> JsonObject:
-    """A chat message as a line of such a transcript."""
+    """A chat message as a line of a transcript of Claude Code."""
     match message["role"]:
         case "assistant":
-            said = message.get("content") or []
-            parts = said if isinstance(said, list) else [{"type": "text", "text": said}]
+            content = message.get("content") or []
+            parts = content if isinstance(content, list) else [{"type": "text", "text": content}]
             text = [part for part in parts if part.get("type") == "text"]
-            return _said("assistant", [*text, *map(_use, message.get("tool_calls") or ())], agent)
+            return _entry("assistant", [*text, *map(_use, message.get("tool_calls") or ())], agent)
         case "tool":
             result = {"type": "tool_result", "tool_use_id": message["tool_call_id"], "content": message["content"]}
-            return _said("user", [result], agent)
+            return _entry("user", [result], agent)
         case _:
-            return _said("user", message["content"], agent)
+            return _entry("user", message["content"], agent)
 
 
-def _said(role: str, content: Json, agent: str) -> JsonObject:
+def _entry(role: str, content: Json, agent: str) -> JsonObject:
     return {"type": role, "sessionId": agent, "message": {"role": role, "content": content}}
 
 
@@ -129,44 +129,47 @@ def _use(call: JsonObject) -> JsonObject:
 VERDICT_MEMBERS: Final = frozenset(
     {"version", "decision", "reason", "arguments", "comment", "say", "memory", "state", "is_last"}
 )
-"""What a verdict may have. `say` is what a function gives that returns a text; `state` is `memory`, as it was asked."""
+"""The fields of a verdict. A function that returns a text sets `say`; `state` is another name of `memory`."""
 
 
 async def run_hook_program(
-    world: AgentServices, agent: ObservedAgent, hook: HookSpec, asked: JsonObject
+    services: AgentServices, agent: ObservedAgent, hook: HookSpec, asked: JsonObject
 ) -> HookVerdict:
-    """The verdict of the program or function of `hook` on `asked` (`facts.question_json`); a fault if it gives none."""
-    mind = hook.mind
-    assert isinstance(mind, HookProgram | HookFunction), "rules and agents are asked otherwise"
-    is_foreign = isinstance(mind, HookProgram) and mind.contract == "claude-code"
+    """The verdict of the program or function of `hook` on the question `asked` (`facts.question_json`).
+
+    If it gives none, the verdict is a failed one.
+    """
+    decider = hook.mind
+    assert isinstance(decider, HookProgram | HookFunction), "rules and agents are asked differently"
+    is_foreign = isinstance(decider, HookProgram) and decider.contract == "claude-code"
     timeout_s = hook.timeout_s or limits.HOOK_PROGRAM_S
     try:
-        process = _hook_process(world, agent, hook)
-        argv = _argv(world, mind)
-    except (ToolError, DeciderFailed) as fault:
-        return failed_verdict(str(fault))
-    env, told = process.env, asked
-    # What speaks another product's words runs through our interpreter too.
-    is_ours = isinstance(mind, HookProgram) and not is_foreign
-    box = agent_sandbox(world, agent) if is_ours else function_sandbox(world, agent)
+        process = _hook_process(services, agent, hook)
+        argv = _argv(services, decider)
+    except (ToolError, DeciderFailed) as error:
+        return failed_verdict(str(error))
+    env, question = process.env, asked
+    # Scripts for Claude Code run under `capture_child.py`, so they need our interpreter, as functions do.
+    is_ours = isinstance(decider, HookProgram) and not is_foreign
+    box = agent_sandbox(services, agent) if is_ours else function_sandbox(services, agent)
     if is_foreign:
         if box is not None:
-            box = replace(box, readable=(*box.readable, str(_transcript(world, agent).parent)))
-        told = _in_their_words(world, agent, asked)
-        env |= {"CLAUDE_PROJECT_DIR": str(world.folder)}
-        argv = (world.programs.python, str(claude_code.CAPTURE_CHILD), str(limits.HOOK_OUTPUT_BYTES_MAX), *argv)
+            box = replace(box, readable=(*box.readable, str(_transcript(services, agent).parent)))
+        question = _claude_question(services, agent, asked)
+        env |= {"CLAUDE_PROJECT_DIR": str(services.folder)}
+        argv = (services.programs.python, str(claude_code.CAPTURE_CHILD), str(limits.HOOK_OUTPUT_BYTES_MAX), *argv)
     command = ProcessCommand(
         cwd=process.cwd,
         argv=argv,
         env=env,
-        stdin=encode(told) + b"\n",
+        stdin=encode(question) + b"\n",
         timeout_s=timeout_s,
         output_bytes_max=2 * limits.HOOK_OUTPUT_BYTES_MAX,
         sandbox=box,
     )
-    op = world.ids.mint()
-    ended = await world.programs.processes.run(op, command)
-    world.programs.processes.forget([op])
+    op = services.ids.mint()
+    ended = await services.programs.processes.run(op, command)
+    services.programs.processes.forget([op])
     if ended.ending is ExitCause.TIMED_OUT:
         return failed_verdict(f"it gave no verdict within {timeout_s:g} s")
     if ended.ending is not ExitCause.EXITED:
@@ -178,68 +181,68 @@ async def run_hook_program(
 
 @frozen
 class HookProcess:
-    """Where a program runs, and with which variables."""
+    """The working folder and the environment variables of a hook program."""
 
     cwd: str
     env: dict[str, str]
 
 
-def _hook_process(world: AgentServices, agent: ObservedAgent, hook: HookSpec) -> HookProcess:
-    """The workspace of the task where the hook is set: what `./guard` is does not depend on whom it watches.
+def _hook_process(services: AgentServices, agent: ObservedAgent, hook: HookSpec) -> HookProcess:
+    """The workspace of the task where the hook is set: `./guard` is the same program for every watched agent.
 
-    Raises ToolError where that is no folder to work in.
+    Raises ToolError if that workspace cannot be used.
     """
-    task = world.store.view.get(f"task/{hook.set_at.partition('/')[2]}") if hook.set_at else None
+    task = services.store.view.get(f"task/{hook.set_at.partition('/')[2]}") if hook.set_at else None
     if task is None or task.address == agent.spec.task:
-        space = resolve_agent_workspace(world, agent)
+        space = resolve_agent_workspace(services, agent)
         space.ensure()
-        return HookProcess(str(space.root), command_environment(world, agent))
-    whole = real_folder(world.folder)
-    folder = resolve_workspace(world.store.view, task.spec["cwd"], whole)
+        return HookProcess(str(space.root), command_environment(services, agent))
+    whole = real_folder(services.folder)
+    folder = resolve_workspace(services.store.view, task.spec["cwd"], whole)
     if isinstance(folder, WorkspaceFault):
         raise ToolDenied(f"where the hook is set: {folder.words}")
-    Workspace(whole, folder).ensure()  # Following no link: one may have come since.
+    Workspace(whole, folder).ensure()  # Does not follow links, because one may have been created since.
     own = {
         str(name): str(value)
         for name, value in task.spec["env"].items()
         if not str(name).startswith(RESERVED_VARIABLES)
     }
-    env = {**world.programs.env, **own}
+    env = {**services.programs.env, **own}
     return HookProcess(str(folder), with_git_settings(env, may_run_all=False, is_owners=is_git_outside(env, whole)))
 
 
-def _in_their_words(world: AgentServices, agent: ObservedAgent, asked: JsonObject) -> JsonObject:
-    path = _transcript(world, agent)
-    with contextlib.suppress(OSError):  # A full disk is no reason not to ask: few scripts look there.
-        write_transcript(path, agent, world.store.get_blob)
+def _claude_question(services: AgentServices, agent: ObservedAgent, asked: JsonObject) -> JsonObject:
+    path = _transcript(services, agent)
+    with contextlib.suppress(OSError):  # Few scripts read the transcript, so a full disk does not prevent the question.
+        write_transcript(path, agent, services.store.get_blob)
     return claude_code.claude_question(asked, str(path))
 
 
-def _transcript(world: AgentServices, agent: ObservedAgent) -> Path:
-    return transcript_path(world.folder, world.plan, agent.resource.address)
+def _transcript(services: AgentServices, agent: ObservedAgent) -> Path:
+    return transcript_path(services.folder, services.plan, agent.resource.address)
 
 
-def _argv(world: AgentServices, mind: HookProgram | HookFunction) -> tuple[str, ...]:
-    match mind:
+def _argv(services: AgentServices, decider: HookProgram | HookFunction) -> tuple[str, ...]:
+    match decider:
         case HookProgram(argv=argv):
             return argv
         case HookFunction(target=target):
-            return python_command(world, target)
+            return python_command(services, target)
         case other:
             assert_never(other)
 
 
 def parse_hook_output(output: bytes) -> HookVerdict:
-    """The verdict that a program printed: its whole output, or the last line that is a JSON map, after remarks.
+    """The verdict that a program printed: its whole output, or the last line that is a JSON map.
 
-    Of several lines with decisions the strictest counts. Nothing printed is an `allow` that says nothing.
+    Of several lines with decisions, the strictest counts. Without output, the verdict is an empty `allow`.
     """
     text = output.decode(errors="replace").strip()
     if not text:
         return HookVerdict()
     answer = _map_in(text)
     if answer is None:
-        return failed_verdict(f"its answer is no JSON map: {text[-limits.VALUE_SHOWN_CHARS :]}")
+        return failed_verdict(f"its answer is not a JSON map: {text[-limits.VALUE_SHOWN_CHARS :]}")
     return verdict_from_json(answer)
 
 
@@ -258,8 +261,8 @@ def _maps(candidates: Iterable[str]) -> Iterator[JsonObject]:
 
 
 def verdict_from_json(answer: JsonObject) -> HookVerdict:
-    """The verdict in `answer`, version 1; a fault if it is invalid."""
-    why = _fault(answer)
+    """The verdict in `answer`, version 1; a failed verdict if it is invalid."""
+    why = _error_in(answer)
     if why:
         return failed_verdict(why)
     memory: Json = answer.get("memory", answer.get("state"))
@@ -273,23 +276,23 @@ def verdict_from_json(answer: JsonObject) -> HookVerdict:
     )
 
 
-def _fault(answer: JsonObject) -> str:
+def _error_in(answer: JsonObject) -> str:
     version = answer.get("version", HOOK_VERSION)
     if version != HOOK_VERSION:
-        return f"its answer is version {version}, and here is version {HOOK_VERSION}"
+        return f"its answer has version {version}; the supported version is {HOOK_VERSION}"
     if unknown := sorted(set(answer) - VERDICT_MEMBERS):
-        return f"its answer has {', '.join(unknown)}, which no verdict has"
+        return f"its answer has unknown fields: {', '.join(unknown)}"
     if answer.get("decision", "allow") not in STRICTNESS:
-        return f"`decision` is {', '.join(STRICTNESS)}, not {str(answer['decision'])[:40]}"
+        return f"`decision` must be one of {', '.join(STRICTNESS)}, not {str(answer['decision'])[:40]}"
     if not isinstance(answer.get("arguments", {}), dict | None):
-        return "`arguments` is a map"
+        return "`arguments` must be a map"
     if not isinstance(answer.get("is_last", False), bool):
-        return "`is_last` is true or false"
+        return "`is_last` must be true or false"
     if len(encode(answer.get("memory", answer.get("state")))) > limits.HOOK_MEMORY_BYTES_MAX:
-        return f"it keeps more than {limits.HOOK_MEMORY_BYTES_MAX >> 10} KiB"
+        return f"its memory is larger than {limits.HOOK_MEMORY_BYTES_MAX >> 10} KiB"
     return ""
 
 
 def clip_words(words: Json) -> str:
-    """Words for the agent, bounded; empty for none."""
+    """A text for the agent, cut to the limit; empty without one."""
     return str(words)[: limits.HOOK_WORDS_CHARS_MAX] if words else ""

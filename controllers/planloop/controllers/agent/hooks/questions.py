@@ -3,8 +3,8 @@
 A turn has five moments: *opening* before the decider is asked, *reply* before its calls or its answer count, *starting*
 before a call that had to wait begins (for hooks that were added or changed meanwhile), *results* when every call has
 ended, *closing* when the agent would sleep or end. Within a moment, questions have a fixed order and form groups. The
-questions of a group go to different hooks at the same time; the next group waits for their verdicts, so a hook has one
-question at a time and its memory is never raced.
+questions of a group go to different hooks at the same time, and the next group waits for their verdicts. A hook
+therefore has one question at a time, and never two that change its memory.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from planloop.schemas.tools import AGENT_TOOL, PATCHING_TOOLS
 HookMoment: TypeAlias = Literal["opening", "reply", "starting", "results", "closing"]
 
 LATE_POINT: Final = limits.HOOK_REWRITES_MAX + 2
-"""The `rewrites` of a question that is put right before a call starts, and those above for each further one."""
+"""The `rewrites` of the first question right before a call starts; later ones count up from here."""
 
 _GOING_ON: Final = frozenset({"results", "again"})
 
 
 @frozen
 class HookQuestion:
-    """One question to one hook. `call` has the arguments that it would start with now."""
+    """One question to one hook. `call` has the arguments with which it would start now."""
 
     hook: Resource
     spec: HookSpec
@@ -48,7 +48,7 @@ class HookQuestion:
 
     @property
     def key(self) -> str:
-        """Names it within its turn."""
+        """The name of the question within its turn."""
         return verdict_key(self.spec.name, self.point, self.index, self.rewrites)
 
 
@@ -59,9 +59,9 @@ QuestionGroup: TypeAlias = tuple[HookQuestion, ...]
 class RewrittenCall:
     """A call with the verdicts of its hooks so far.
 
-    The arguments are those after `rewrites` rewritings, the last one by `by`. `said` are the verdicts on these
-    arguments, `asks` the questions on them without a verdict. `refused` says why the arguments are invalid although no
-    hook denied them: rights, or endless rewriting.
+    Its arguments were rewritten `rewrites` times, the last time by the hook `by`. `said` are the verdicts on these
+    arguments, `asks` the questions about them without a verdict. `refused` says why the rights forbid the arguments
+    although no hook denied them.
     """
 
     call: TurnCall
@@ -73,7 +73,7 @@ class RewrittenCall:
 
     @property
     def merged(self) -> verdicts.MergedVerdict:
-        """What the verdicts come to."""
+        """The strictest of the verdicts."""
         return verdicts.merge_verdicts(self.said)
 
 
@@ -81,8 +81,8 @@ class RewrittenCall:
 class HookWait:
     """Hooks that the agent waits for.
 
-    `is_thinking`: a program or a function runs, which counts as the agent's time. `due_at`, in seconds since 1970, is
-    the end of the wait (None: jobs limit themselves).
+    `is_thinking`: a program or function runs, which counts as the agent's active time. `due_at`, in seconds since 1970,
+    is the end of the wait (None: jobs have their own time limits).
     """
 
     hooks: tuple[str, ...]
@@ -91,8 +91,8 @@ class HookWait:
 
     @property
     def why(self) -> str:
-        """For people."""
-        return f"asks {', '.join(self.hooks[: limits.CHILDREN_NAMED_MAX])}"
+        """The reason that the agent's status shows."""
+        return f"waits for {', '.join(self.hooks[: limits.CHILDREN_NAMED_MAX])}"
 
 
 def pending_questions(agent: ObservedAgent, moment: HookMoment, tools: ToolMap) -> QuestionGroup:
@@ -126,7 +126,7 @@ def _groups(agent: ObservedAgent, opened: OpenTurn, moment: HookMoment, tools: T
 
 
 def _opening_points(opened: OpenTurn) -> Iterator[tuple[HookPoint, int]]:
-    """What a turn begins with. The index counts messages, so that one which comes later is a question of its own."""
+    """The points at the beginning of a turn. The index counts messages, so that a later message is a new question."""
     heard, reasons = len(opened.news.messages), set(opened.news.reasons)
     if reasons - _GOING_ON:
         yield "on-wake", 0
@@ -161,21 +161,21 @@ def _to_all(agent: ObservedAgent, point: HookPoint, index: int) -> QuestionGroup
 def _about(
     agent: ObservedAgent, point: HookPoint, index: int, call: TurnCall, tools: ToolMap, rewrites: int = 0
 ) -> QuestionGroup:
-    """The questions about a call: at a patch, a hook that guards patches is asked as such, once."""
+    """The questions about a call. A hook on patches is asked about a patch once, at `on-patch`."""
     out: list[HookQuestion] = []
     for hook, spec in agent.hooks.watching.values():
         asked: HookPoint = (
             "on-patch" if point == "before-call" and "on-patch" in spec.on and changes_plan(call) else point
         )
         if call.tool in ENDING_TOOLS and spec.match in ("", "*"):
-            continue  # An ending call is a reply, unless a hook watches that call: a refused agent would ask forever.
+            continue  # `done` and `fail` are replies; denying them as calls would make the agent repeat them forever.
         if asked in spec.on and is_hook_for_call(spec, call, tools):
             out.append(HookQuestion(hook, spec, asked, index, rewrites, call))
     return tuple(out)
 
 
 def questions_about_new_arguments(agent: ObservedAgent, call: TurnCall, tools: ToolMap) -> QuestionGroup:
-    """The questions about a call of the open turn that something else than a hook has given these arguments."""
+    """The questions about a call of the open turn whose arguments were changed by something other than a hook."""
     assert agent.status.open is not None, "calls run inside a turn"
     index = [each.address for each in agent.status.open.reply.calls].index(call.address)
     return _about(agent, "before-call", index, normalize_call(call, tools), tools, limits.HOOK_REWRITES_MAX + 1)
@@ -195,7 +195,7 @@ def _after_calls(agent: ObservedAgent, opened: OpenTurn, tools: ToolMap) -> Iter
 
 
 def _since(agent: ObservedAgent, opened: OpenTurn, index: int, call: TurnCall, tools: ToolMap) -> QuestionGroup:
-    """The questions about a call that was ruled on, to hooks that were not asked about it as they are now."""
+    """The questions about an authorized call, to hooks that were added or changed after it was authorized."""
     asked = _asked_about(opened, index)
     out: list[HookQuestion] = []
     for each in _about(agent, "before-call", index, call, tools):
@@ -207,7 +207,7 @@ def _since(agent: ObservedAgent, opened: OpenTurn, index: int, call: TurnCall, t
 
 
 def late_verdicts(agent: ObservedAgent, call: str) -> list[TurnVerdict]:
-    """The verdicts on the call at this address that were given after it was ruled on, the newest last."""
+    """The verdicts on the call at this address that were given after it was authorized, the newest last."""
     opened = agent.status.open
     assert opened is not None, "calls start inside a turn"
     index = [each.address for each in opened.reply.calls].index(call)
@@ -220,18 +220,18 @@ def _asked_about(opened: OpenTurn, index: int) -> list[TurnVerdict]:
 
 
 def hook_version(hook: Resource) -> str:
-    """Differs if the plan changes the hook, or another hook takes its name."""
+    """The version of a hook. It changes if the plan changes the hook, or another hook gets its name."""
     return f"{hook.uid}.{hook.generation}"
 
 
 def normalize_call(call: TurnCall, tools: ToolMap) -> TurnCall:
-    """The call as its tool takes it: no other name of an argument, and no number in quotes, gets past a hook."""
+    """The call in the form of its tool, so that a hook matches it despite aliases of arguments or quoted numbers."""
     tool = tools.get(call.tool)
     return call if tool is None else remade(call, arguments=tool.plain(arguments_as_map(call.arguments)))
 
 
 def changes_plan(call: TurnCall) -> bool:
-    """Whether a call changes the plan: an agent as a tool adds a child, an approval grants a request."""
+    """Whether a call changes the plan. An agent used as a tool adds a child; an approval grants a request."""
     if call.tool == "answer":
         return str(arguments_as_map(call.arguments).get("answer", "")).strip().lower() in YES
     return call.tool in PATCHING_TOOLS or call.tool.startswith(AGENT_TOOL)
@@ -265,9 +265,9 @@ def _before_calls(agent: ObservedAgent, opened: OpenTurn, tools: ToolMap) -> Ite
 
 
 def rewritten_call(agent: ObservedAgent, index: int, tools: ToolMap) -> RewrittenCall:
-    """The call at `index` of the open turn after the verdicts that there are, through every rewriting.
+    """The call at `index` of the open turn after all verdicts so far, with each rewriting of its arguments applied.
 
-    Other arguments go through the rights and through all hooks again; what the rights refuse is refused.
+    After a rewriting, the new arguments are checked against the rights and all hooks again.
     """
     opened = agent.status.open
     assert opened is not None, "hooks are asked inside a turn"
@@ -287,21 +287,21 @@ def rewritten_call(agent: ObservedAgent, index: int, tools: ToolMap) -> Rewritte
         call = normalize_call(remade(call, arguments=arguments), tools)
         ruled = permissions.check_call(call, agent.spec, tools, ())
         if isinstance(ruled, CallRefused):
-            why = f"{ruled.result.text} (with the arguments that hook {by} gave it)"
+            why = f"{ruled.result.text} (with the arguments from hook {by})"
             return RewrittenCall(call, rewrites + 1, by, refused=why)
     raise AssertionError("the last rewriting returns")
 
 
 def _on(opened: OpenTurn, index: int, rewrites: int) -> Iterator[TurnVerdict]:
-    """The verdicts on a call with the arguments that it has after so many rewritings."""
+    """The verdicts on a call with the arguments that it has after `rewrites` rewritings."""
     for one in opened.hooks.fired.values():
         if one.point in STARTING and (one.index, one.rewrites) == (index, rewrites):
             yield one
 
 
 def _without_end(now: RewrittenCall, name: str) -> RewrittenCall:
-    """Endless rewriting is a denial, whatever the policy for faults: some hook objects to every version."""
-    why = f"it broke: it rewrote the arguments more than {limits.HOOK_REWRITES_MAX} times"
+    """Deny a call that is rewritten endlessly. The policy for errors does not apply, because a hook wanted a change."""
+    why = f"the hook failed: it rewrote the arguments more than {limits.HOOK_REWRITES_MAX} times"
     return remade(now, said=(*now.said, verdicts.CountedVerdict(name, HookVerdict("deny", why))))
 
 
@@ -311,10 +311,10 @@ def _has_run(opened: OpenTurn, call: TurnCall) -> bool:
 
 
 def is_final_reply(agent: ObservedAgent, opened: OpenTurn) -> bool:
-    """Whether the reply is an answer: it calls nothing, or only tools that end the work.
+    """Whether the reply is an answer: it has no calls, or only `done` and `fail`.
 
-    If it ends the work beside other calls, it is an answer when all of them have ended, judged with their results. An
-    answer of a last turn cannot be sent back.
+    If it has other calls too, it is an answer once all of them have ended, and is judged with their results. The answer
+    of a last turn cannot be sent back.
     """
     if (
         opened.is_last
@@ -328,9 +328,9 @@ def is_final_reply(agent: ObservedAgent, opened: OpenTurn) -> bool:
 
 
 def _is_nap(agent: ObservedAgent, opened: OpenTurn) -> bool:
-    """Whether a model only says that it waits for its children, with no one else to read it.
+    """Whether a model only waits for its children, and no agent or operator waits for its text.
 
-    Decided from the turn alone: a child that ends meanwhile does not make it an answer.
+    This depends on the turn only: a child that ends meanwhile does not change it.
     """
     if opened.reply.calls or opened.reply.then != "sleep" or not agent.nature.is_model or agent.status.mail.asked:
         return False
@@ -344,7 +344,7 @@ def _is_proposed(agent: ObservedAgent, call: TurnCall) -> bool:
 
 
 def verdict_on_answer(agent: ObservedAgent, opened: OpenTurn) -> verdicts.MergedVerdict:
-    """What the hooks say to the final answer; an `allow` when it passes, as it does after it was sent back often."""
+    """The merged verdict on the final answer; `allow` after it was sent back `limits.HOOK_SENT_BACK_MAX` times."""
     if agent.status.progress.sent_back >= limits.HOOK_SENT_BACK_MAX:
         return verdicts.MergedVerdict()
     order = tuple(agent.hooks.watching)

@@ -1,7 +1,7 @@
-"""Rules of hooks: whether a condition holds, and the verdict of a rule, from the facts and the hook's memory. Pure.
+"""Evaluate the rules of hooks: conditions and verdicts, from the facts and the hook's memory. Pure.
 
-`planloop.schemas.rules.language` says what each word means. A condition about something that is unknown at a point is
-false there, and a `not` around it is true.
+`planloop.schemas.rules.language` defines the words. At a point where a fact is unknown, a condition about it is false,
+and a `not` around it is true.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ COMPARISONS: Final[Mapping[str, Callable[[RuleNumber, RuleNumber], bool]]] = {
 
 
 class UndecidableRule(Exception):
-    """A rule that cannot be judged: it says what rules cannot say, or a text is too long to look through."""
+    """A rule that cannot be evaluated: it is invalid, or a text is too long to search."""
 
 
 def passes_test(value: Json, test: Json) -> bool:
-    """Whether a value passes a test: an equal value, a list of them, or a map of comparisons that all hold."""
+    """Whether a value passes a test: an equal value, a list of such values, or a map of comparisons that all hold."""
     is_folded = isinstance(test, dict) and test.get("any-case") is True
     return (_FOLDED_TESTS if is_folded else _TESTS).matches(test, value)
 
@@ -55,7 +55,7 @@ _IN_TEXT: Final[Mapping[str, Callable[[str, str], bool]]] = {
 
 
 def _test_words(*, fold: bool) -> Vocabulary[Json]:
-    """The tests of texts and numbers; `fold`: the case of letters does not count."""
+    """The tests of texts and numbers; `fold` ignores case."""
 
     def folded(text: str) -> str:
         return text.casefold() if fold else text
@@ -90,11 +90,11 @@ def _test_words(*, fold: bool) -> Vocabulary[Json]:
 def _matches(text: str, pattern: str) -> bool:
     if len(text) > limits.RULE_TEXT_CHARS_MAX:
         most = limits.RULE_TEXT_CHARS_MAX
-        raise UndecidableRule(f"a text of {len(text)} characters is longer than `matches` looks through ({most})")
+        raise UndecidableRule(f"`matches` cannot search a text of {len(text)} characters; the limit is {most}")
     try:
         return compile_linear_regex(pattern).found_in(text)
-    except UnsupportedRegex as fault:
-        raise UndecidableRule(f"`{pattern}`: {fault}") from None
+    except UnsupportedRegex as error:
+        raise UndecidableRule(f"`{pattern}`: {error}") from None
 
 
 def _is(value: Json, wanted: Json, *, fold: bool) -> bool:
@@ -110,17 +110,17 @@ _FOLDED_TESTS: Final = _test_words(fold=True)
 
 
 def passes_number_test(number: RuleNumber, test: Json) -> bool:
-    """Whether a number is as a test of numbers says."""
+    """Whether a number passes a test of numbers."""
     if not isinstance(test, dict):
         return bool(number == test)
     try:
         return all(COMPARISONS[name](number, wanted) for name, wanted in test.items())
     except (KeyError, TypeError):
-        raise UndecidableRule(f"numbers cannot be tested with {test}") from None
+        raise UndecidableRule(f"invalid test of a number: {test}") from None
 
 
 def as_text(value: Json) -> str:
-    """A value as text: itself, or its JSON."""
+    """A value as text: a string itself, or the JSON of other values."""
     return value if isinstance(value, str) else encode(value).decode()
 
 
@@ -134,9 +134,9 @@ _SOME: Final[JsonObject] = {">": 0}
 
 @frozen
 class RuleMemory:
-    """What one hook remembers. `since` is the turn in which it was first asked; `once` are digests by clause.
+    """The memory of one hook. `since` is the turn in which it was first asked; `once` are digests by clause.
 
-    `notes` are the newest texts that it kept, oldest first.
+    `notes` are the newest texts that it stored, oldest first.
     """
 
     since: int
@@ -153,9 +153,9 @@ class RuleMemory:
 
 @frozen
 class ConditionInput:
-    """All that a condition is judged by.
+    """The input of a condition.
 
-    `lets_through`: what holds would permit something, so patterns of calls cover too little rather than too much.
+    `lets_through`: the condition permits something, so patterns of calls match only what a call certainly does.
     """
 
     facts: HookFacts
@@ -166,16 +166,16 @@ class ConditionInput:
 
 
 def condition_matches(when: Json, known: ConditionInput) -> bool:
-    """Whether everything that `when` says holds. Raises UndecidableRule."""
+    """Whether all conditions of `when` hold. Raises UndecidableRule."""
     return _CONDITIONS.matches(when, known)
 
 
 def _undecidable(when: Json, known: ConditionInput) -> bool:
     del known
     if not isinstance(when, dict):
-        raise UndecidableRule(f"a condition is a map, not {when!r}")
+        raise UndecidableRule(f"a condition must be a map, not {when!r}")
     for name in when.keys() - _CONDITIONS.words.keys():
-        raise UndecidableRule(f"rules have no condition `{name}`")
+        raise UndecidableRule(f"unknown condition `{name}`")
     return True  # `{}` always holds.
 
 
@@ -202,7 +202,7 @@ def _of_call(name: str, test: Json, known: ConditionInput) -> bool:
 
 
 def _argument_fits(key: str, test: Json, call: CallFact, *, lets_through: bool) -> bool:
-    """Whether an argument passes: any of its readings to hold back a call, all of them to let it through."""
+    """Whether an argument passes: any of its possible values to deny a call, all of them to permit it."""
     found = members_at(call.arguments, key)
     if lets_through:
         return all(passes_test(one, test) for one in (call.places if key == "path" and call.places else found))
@@ -238,7 +238,7 @@ def _named(name: str, key: str, test: Json, known: ConditionInput) -> bool:
 
 
 def turns_since(known: ConditionInput, mark: str) -> int:
-    """Turns of the agent since the mark was set; if never, since the hook was first asked."""
+    """The number of turns since the mark was set, or else since the hook was first asked."""
     return known.facts.turn - known.memory.marks.get(mark, known.memory.since)
 
 
@@ -269,7 +269,7 @@ def _has_members(wanted: Json) -> bool:
 
 
 def matching_children(wanted: Json, facts: HookFacts) -> list[ChildFact]:
-    """The children that a `children` condition is about, in order."""
+    """The children that a `children` condition matches, in order."""
     if not _has_members(wanted):
         return list(facts.children)
     return [child for child in facts.children if _is_child(child, wanted)]
@@ -285,7 +285,7 @@ def _is_child(child: ChildFact, wanted: JsonObject) -> bool:
 
 
 def matching_messages(wanted: Json, facts: HookFacts) -> list[Message]:
-    """The messages that a `message` or `messages` condition is about, in order."""
+    """The messages that a `message` or `messages` condition matches, in order."""
     if not _has_members(wanted):
         return list(facts.messages)
     return [one for one in facts.messages if is_matching_message(one, wanted, facts)]
@@ -296,22 +296,22 @@ def is_matching_message(message: Message, wanted: JsonObject, facts: HookFacts) 
     body: JsonObject = message.body if isinstance(message.body, dict) else {}
     seen = {
         "text": (as_text(message.body),),
-        "from": tuple(_who(message.sender, facts.agent)),
+        "from": tuple(_sender_names(message.sender, facts.agent)),
         "kind": (message.kind,),
-        "about": (as_text(body.get("request") or _asked(body)),),
+        "about": (as_text(body.get("request") or _request_kind(body)),),
         "answer": (as_text(body.get("answer", "")),),
     }
     return all(_fits_one_of(seen[name], wanted[name]) for name in MESSAGE_TESTS if name in wanted)
 
 
-def _asked(body: JsonObject) -> Json:
-    """The kind of request that an answer answers."""
+def _request_kind(body: JsonObject) -> Json:
+    """The kind of the request that an answer belongs to."""
     what = body.get("what")
     return what.get("kind", "") if isinstance(what, dict) else ""
 
 
-def _who(sender: str, agent: str) -> Iterable[str]:
-    """What a sender can be called by the agent that reads it."""
+def _sender_names(sender: str, agent: str) -> Iterable[str]:
+    """The names of a sender for the agent that reads the message."""
     yield sender
     kind, _, rest = sender.partition("/")
     if sender.startswith("human:"):
@@ -328,12 +328,12 @@ def last_name(address: str) -> str:
 
 
 def member_at(value: JsonObject, path: str) -> Json:
-    """The value at `path` in a map: a literal key, else keys with dots between; None if there is none."""
+    """The value at `path` in a map: a literal key, or else keys with dots between; None without such a value."""
     return members_at(value, path)[0]
 
 
 def members_at(value: JsonObject, path: str) -> tuple[Json, ...]:
-    """All values that `path` may mean: a made-up key with a dot must not hide a nested value."""
+    """All values that `path` may mean: a key with a dot must not hide a nested value."""
     found: Json = value
     for key in path.split("."):
         found = found.get(key) if isinstance(found, dict) else None
@@ -378,14 +378,14 @@ _CONDITIONS: Final = Vocabulary[ConditionInput](
 
 
 def fill_and_clamp(text: str, when: Json, known: ConditionInput) -> str:
-    """`text` with its blanks filled, clamped to what an agent is to read of it."""
+    """`text` with its placeholders filled, cut to the longest text for an agent."""
     most = limits.RULE_WORDS_CHARS_MAX
-    said = fill_text(text, when, known)
-    return said if len(said) <= most else said[: most - 1] + "…"
+    filled = fill_text(text, when, known)
+    return filled if len(filled) <= most else filled[: most - 1] + "…"
 
 
 def fill_text(text: str, when: Json, known: ConditionInput) -> str:
-    """The same whole. `when` is the condition of the clause, for the children and the message that fitted it."""
+    """`text` with its placeholders filled. `when` is the condition of the clause; it selects children and message."""
 
     def value(blank: re.Match[str]) -> str:
         if blank[1] is None:
@@ -397,7 +397,7 @@ def fill_text(text: str, when: Json, known: ConditionInput) -> str:
 
 
 def fill_value(value: Json, when: Json, known: ConditionInput) -> Json:
-    """A value with the blanks of every text in it filled; a text that is a blank and nothing else keeps its type."""
+    """A value with the placeholders in all its texts filled; a text that is one placeholder becomes that value."""
     if isinstance(value, dict):
         return {key: fill_value(one, when, known) for key, one in value.items()}
     if isinstance(value, list):
@@ -433,30 +433,30 @@ def _value(name: str, key: str, when: Json, known: ConditionInput) -> Json:
 
 
 def _fitting(name: str, when: Json, facts: HookFacts) -> Json:
-    """The first message, or the names of the children, that fitted the first condition about such."""
-    wanted = next(_said(name, when), next(_said("messages", when), {}) if name == "message" else {})
+    """The first message, or the names of the children, that the first condition of that kind matches."""
+    wanted = next(_conditions(name, when), next(_conditions("messages", when), {}) if name == "message" else {})
     if name == "children":
         return ", ".join(last_name(child.task) for child in matching_children(wanted, facts))
     return next((one.body for one in matching_messages(wanted, facts)), None)
 
 
-def _said(name: str, when: Json) -> Iterator[JsonObject]:
-    """What a condition says under `name`, however deep in `any` and `all`."""
+def _conditions(name: str, when: Json) -> Iterator[JsonObject]:
+    """The conditions with the name `name`, at any depth of `any` and `all`."""
     if not isinstance(when, dict):
         return
     if isinstance(when.get(name), dict):
         yield when[name]
     for part in (*when.get("all", ()), *when.get("any", ())):
-        yield from _said(name, part)
+        yield from _conditions(name, part)
 
 
 N = TypeVar("N", bound=float)
 
 
 def evaluate_rule(hook: HookSpec, memory: Json, facts: HookFacts) -> HookVerdict:
-    """The verdict of the rule that is `hook`'s decider, at `facts`. What it cannot make sense of is its `fault`.
+    """The verdict of the rule of `hook` for `facts`; a failed verdict if the rule cannot be evaluated.
 
-    `memory` is what the last verdict of this very hook kept, None at first; the verdict's own is kept from now on.
+    `memory` is the memory in the hook's last verdict, None at first; the verdict has the new one.
     """
     assert isinstance(hook.mind, HookRule), "only rules are evaluated"
     return _read(hook, hook.mind.clauses, memory, facts).verdict
@@ -464,14 +464,14 @@ def evaluate_rule(hook: HookSpec, memory: Json, facts: HookFacts) -> HookVerdict
 
 @frozen
 class FirstClauses:
-    """What the clauses before an agent come to. `consults`: the agent is asked, and `verdict` has the memory only."""
+    """The result of the clauses before an agent. `consults`: the agent is asked, and `verdict` has only the memory."""
 
     verdict: HookVerdict
     consults: bool = False
 
 
 def evaluate_first(hook: HookSpec, memory: Json, facts: HookFacts) -> FirstClauses:
-    """What the `first` of a hook says; a hook without one always has its agent consulted."""
+    """Evaluate the `first` clauses of a hook; a hook without any always asks its agent."""
     return _read(hook, hook.first, memory, facts) if hook.first else FirstClauses(HookVerdict(), consults=True)
 
 
@@ -482,14 +482,14 @@ def _read(hook: HookSpec, clauses: tuple[JsonObject, ...], memory: Json, facts: 
         for index, clause in enumerate(clauses):
             if reading.takes(index, clause):
                 break
-    except UndecidableRule as fault:
-        return FirstClauses(HookVerdict(fault=str(fault)))
+    except UndecidableRule as error:
+        return FirstClauses(HookVerdict(fault=str(error)))
     is_kept = reading.memory != began or (memory is None and _counts_turns(list(clauses)))
     return FirstClauses(reading.verdict(reading.memory.to_json() if is_kept else None), reading.consults)
 
 
 def holds_outside_rule(when: JsonObject, hook: HookSpec, memory: Json, facts: HookFacts) -> bool:
-    """Whether a condition outside the rule holds, such as `expires`; false if it cannot be decided."""
+    """Whether a condition outside a rule holds, such as `expires`; False if it cannot be evaluated."""
     try:
         known = ConditionInput(facts, hook.options, _remembered(memory, facts), bool(hook.original), lets_through=True)
         return condition_matches(when, known)
@@ -498,7 +498,7 @@ def holds_outside_rule(when: JsonObject, hook: HookSpec, memory: Json, facts: Ho
 
 
 def _remembered(memory: Json, facts: HookFacts) -> RuleMemory:
-    """What was kept, as far as it is a rule's: a hook that was edited may have been a program before."""
+    """The stored memory, as far as it is valid for a rule: an edited hook may have been a program before."""
     if not isinstance(memory, dict) or not isinstance(memory.get("since"), int):
         return RuleMemory(facts.turn)
     return RuleMemory(
@@ -515,7 +515,7 @@ def _of_kind(kept: Json, kind: type | tuple[type, ...]) -> dict[str, Any]:
 
 
 def _counts_turns(rule: Json) -> bool:
-    """Whether a rule counts from its own beginning, so that this has to be kept."""
+    """Whether a rule uses `turns-since`, so that the turn of its first question must be stored."""
     if isinstance(rule, dict):
         return "turns-since" in rule or _counts_turns(list(rule.values()))
     if isinstance(rule, list):
@@ -525,7 +525,7 @@ def _counts_turns(rule: Json) -> bool:
 
 @mutable
 class _Reading:
-    """One reading of the clauses, from the top. What a clause counts the next one sees."""
+    """One evaluation of the clauses, in order. Counters that a clause changes are visible to the next one."""
 
     hook: HookSpec
     facts: HookFacts
@@ -538,7 +538,7 @@ class _Reading:
     consults: bool = False
 
     def takes(self, index: int, clause: JsonObject) -> bool:
-        """Lets a clause have its effects if it holds. True when it is the last that is read."""
+        """Apply a clause if its condition holds. Returns True if it ends the evaluation."""
         when = clause.get("when", {})
         known = remade(self._known, lets_through=_lets_through(clause))
         if not condition_matches(when, known) or self._is_repeated(str(index), clause, when):
@@ -547,7 +547,7 @@ class _Reading:
         gone, marked = self._names(clause.get("reset", []), when), self._names(clause.get("mark", []), when)
         self._count(added)
         is_last = self._say(clause, when)
-        self._set_back(gone, added, marked)  # Only now: what the clause says is of the turns and counts until here.
+        self._set_back(gone, added, marked)  # Last, because the texts of the clause use the counters before the reset.
         return is_last
 
     def _say(self, clause: JsonObject, when: Json) -> bool:
@@ -561,17 +561,16 @@ class _Reading:
         self.is_last = self.is_last or clause.get("quit") is True
         for name in STRICTNESS:
             if name in clause:
-                said = clause[name]
+                reason = clause[name]
                 self.decision = name
-                self.reason = fill_and_clamp(said, when, self._known) if isinstance(said, str) else ""
+                self.reason = fill_and_clamp(reason, when, self._known) if isinstance(reason, str) else ""
                 return True
         self.consults = clause.get("consult") is True
         return self.consults
 
     def verdict(self, memory: Json) -> HookVerdict:
         changed = None if self.arguments == self.facts.arguments else self.arguments
-        said = "\n".join(self.comments)
-        return HookVerdict(self.decision, self.reason, changed, said, memory, self.is_last)
+        return HookVerdict(self.decision, self.reason, changed, "\n".join(self.comments), memory, self.is_last)
 
     @property
     def _known(self) -> ConditionInput:
@@ -587,7 +586,7 @@ class _Reading:
         return False
 
     def _added(self, clause: JsonObject, when: Json) -> dict[str, float]:
-        """What the clause adds to which counters."""
+        """The amounts that the clause adds to counters, by name."""
         counted = clause.get("count", [])
         return counted if isinstance(counted, dict) else dict.fromkeys(self._names(counted, when), 1)
 
@@ -597,7 +596,7 @@ class _Reading:
             self.memory = replace(self.memory, counts=self._bounded({**self.memory.counts, name: raised}))
 
     def _set_back(self, gone: list[str], added: dict[str, float], marked: list[str]) -> None:
-        """Removes what the clause resets, except what it adds itself, and sets marks at this turn."""
+        """Remove what the clause resets, except what it adds itself, and set its marks to this turn."""
         if gone:
             counts = {name: number for name, number in self.memory.counts.items() if name not in gone}
             counts |= {name: _finite(number) for name, number in added.items() if name in gone}
@@ -610,7 +609,7 @@ class _Reading:
         return [_name(one, fill_text(one, when, self._known)) for one in as_texts(written)]
 
     def _bounded(self, named: dict[str, N]) -> dict[str, N]:
-        """Without the oldest names over the bound; only those with blanks go, for an agent may make them up."""
+        """The counters without the oldest ones above the limit; only names with placeholders are removed."""
         surplus = max(0, len(named) - limits.RULE_NAMES_MAX)
         if not surplus:
             return named
@@ -631,17 +630,17 @@ class _Reading:
 
 
 def _lets_through(clause: JsonObject) -> bool:
-    """Whether a clause permits: then a call that may be another than it seems is not meant by it."""
+    """Whether a clause permits something, so that it must match only what a call certainly does."""
     return ("allow" in clause or "quit" in clause) and clause.keys().isdisjoint(("deny", "defer", "ask"))
 
 
 def _finite(number: float) -> float:
-    """A count within the range of JSON, whatever was added."""
+    """A count limited to the range of JSON numbers."""
     return max(-limits.RULE_COUNT_MAX, min(limits.RULE_COUNT_MAX, number))
 
 
 def _name(written: str, filled: str) -> str:
-    """The name of a counter or mark; where blanks make it a long one, its beginning and a digest."""
+    """The name of a counter or mark; if filled placeholders make it too long, its beginning and a digest."""
     most = limits.RULE_NAME_CHARS_MAX
     if filled == written or len(filled) <= most:
         return filled

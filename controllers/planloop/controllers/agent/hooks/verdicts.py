@@ -1,7 +1,7 @@
 """Verdicts of hooks: parsed from an agent's text, and merged by strictness: deny, defer, ask, allow. Pure.
 
-The merge does not depend on the order in which hooks answered. Before a fault is recorded, the policy of its hook for
-faults is applied.
+The merge does not depend on the order in which hooks answered. The policy of a hook (`on-fault`) decides what a failed
+verdict means: one with an error in `fault`, because the hook gave no valid verdict.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from planloop.schemas.objects.message import ThreadAnswer
 
 @frozen
 class CountedVerdict:
-    """The verdict of one hook, as it counts (`effective`)."""
+    """The verdict of one hook, after `effective_verdict`."""
 
     hook: str
     verdict: HookVerdict
@@ -40,41 +40,41 @@ class CountedVerdict:
 
 @frozen
 class MergedVerdict:
-    """`reasons` are those of the hooks that were as strict as `decision`; of an `allow` there are none."""
+    """`reasons` are those of the hooks with the strictest verdict, `decision`; an `allow` has none."""
 
     decision: Decision = "allow"
     reasons: tuple[str, ...] = ()
 
     @property
     def words(self) -> str:
-        """The reason, for the asking agent."""
+        """The reasons as one text, for the agent."""
         return "; ".join(self.reasons)
 
 
 def effective_verdict(verdict: HookVerdict, spec: HookSpec, point: HookPoint) -> HookVerdict:
-    """The effective verdict: by the hook's policy a fault becomes a denial or an empty allow."""
+    """The verdict that counts: the policy of the hook turns an error into a denial or an empty allow."""
     if not verdict.fault:
         return verdict
-    # Scripts written for that contract count on it that what breaks blocks nothing.
+    # In the contract of Claude Code, a script that fails blocks nothing.
     is_foreign = isinstance(spec.mind, HookProgram) and spec.mind.contract == "claude-code"
     policy = spec.on_fault or ("note" if is_foreign else default_on_error(point))
     if policy == "note":
         return HookVerdict(fault=verdict.fault)
-    return HookVerdict("deny", f"it broke: {verdict.fault}", fault=verdict.fault)
+    return HookVerdict("deny", f"the hook failed: {verdict.fault}", fault=verdict.fault)
 
 
 def counted_verdicts(fired: Iterable[TurnVerdict], order: Sequence[str]) -> list[CountedVerdict]:
-    """The verdicts in the order in which `order` has their hooks; those of hooks that have ended since come last."""
+    """The verdicts in the order of their hooks in `order`; those of hooks that have ended since come last."""
     found = {one.hook: one.verdict for one in fired}
     names = (*(name for name in order if name in found), *sorted(found.keys() - set(order)))
     return [CountedVerdict(name, found[name]) for name in names]
 
 
-def merge_verdicts(said: Iterable[CountedVerdict]) -> MergedVerdict:
-    """The strictest of the verdicts; its reasons in the order of the hooks' names."""
+def merge_verdicts(counted: Iterable[CountedVerdict]) -> MergedVerdict:
+    """The strictest of the verdicts, with its reasons in the order of the hooks' names."""
     strictest: Decision = "allow"
     found: list[CountedVerdict] = []
-    for one in said:
+    for one in counted:
         rank = STRICTNESS.index(one.verdict.decision) - STRICTNESS.index(strictest)
         if rank > 0:
             strictest, found = one.verdict.decision, []
@@ -84,13 +84,18 @@ def merge_verdicts(said: Iterable[CountedVerdict]) -> MergedVerdict:
     return MergedVerdict(strictest, tuple(reasons))
 
 
-def _name(said: CountedVerdict) -> str:
-    return said.hook
+def sent_back_text(verdict: MergedVerdict) -> str:
+    """What an agent is told whose answer was rejected by hooks."""
+    return f"Your answer was sent back. Continue your work. {verdict.words}"
 
 
-def first_rewrite(said: Sequence[CountedVerdict], arguments: JsonObject) -> tuple[str, JsonObject] | None:
-    """The first hook that wants other arguments, with them; None when all take them as they are."""
-    for one in said:
+def _name(counted: CountedVerdict) -> str:
+    return counted.hook
+
+
+def first_rewrite(counted: Sequence[CountedVerdict], arguments: JsonObject) -> tuple[str, JsonObject] | None:
+    """The first hook that wants other arguments, and these; None if no hook changes them."""
+    for one in counted:
         wanted = one.verdict.arguments
         if wanted is not None and wanted != arguments:
             return one.hook, wanted
@@ -98,9 +103,9 @@ def first_rewrite(said: Sequence[CountedVerdict], arguments: JsonObject) -> tupl
 
 
 def describe_verdict(verdict: HookVerdict, point: HookPoint) -> str:
-    """What the agent is told of a verdict beside the decision itself; empty for nothing.
+    """The comment of a verdict, for the agent; empty if it has none.
 
-    Where a hook can only comment, its reason against something is a comment too.
+    At points where a hook can only comment, the reason of a denial counts as a comment.
     """
     parts = [verdict.comment]
     if verdict.decision != "allow" and point not in DECIDING:
@@ -109,17 +114,17 @@ def describe_verdict(verdict: HookVerdict, point: HookPoint) -> str:
 
 
 def strictness(decision: Json) -> int:
-    """How strict a stated decision is; an invalid one counts as none."""
+    """The rank of a stated decision; an invalid one has the lowest."""
     return STRICTNESS.index(decision) if decision in STRICTNESS else 0
 
 
 def failed_verdict(why: str) -> HookVerdict:
-    """The verdict of a hook that gave none."""
+    """The verdict for a hook that failed to give one."""
     return HookVerdict(fault=why)
 
 
 def exit_verdict(code: int, words: str) -> HookVerdict:
-    """The same of a program that ended with this exit code, below 0 by a signal, and these last words."""
+    """The verdict for a program that ended with this exit code (negative: a signal) and this last line of output."""
     how = f"exit {code}" if code >= 0 else f"killed by {_NAMES.get(-code, f'signal {-code}')}"
     return failed_verdict(f"{how}: {words}" if words else how)
 
@@ -128,8 +133,8 @@ _NAMES: Final = {int(one): one.name for one in signal.Signals}
 
 
 # A JSON object is a verdict. A text that begins with ALLOW, DENY, ASK or DEFER is that decision, and the rest is its
-# reason; any other text is a comment. Before a call a comment is not a permission: the hook has given no verdict. No
-# text makes the parser fail.
+# reason; any other text is a comment. Before a call, a comment alone is an error, because the hook must decide. The
+# parser never raises.
 
 SAID_NOTHING_ERROR: Final = "(it said nothing)"
 
@@ -139,7 +144,7 @@ DECISION_WORDS: Final[dict[str, Decision]] = {
     "ask": "ask",
     "defer": "defer",
 }
-"""What a decision may be called. Names of other hook contracts are understood too."""
+"""Words for decisions, including those of other hook contracts."""
 
 SILENT_ANSWERS: Final = frozenset({"", SAID_NOTHING_ERROR, "none", "nothing", "no comment", "null"})
 VERDICT_KEYS: Final = frozenset(
@@ -151,7 +156,7 @@ _MARKS: Final = ":.,;!\n—–-"
 
 
 def parse_verdict(answer: ThreadAnswer, point: HookPoint) -> HookVerdict:
-    """The verdict in `answer` at `point`; if there is none, a fault with the text as comment."""
+    """The verdict in `answer` at `point`. Without a decision, it is a failed verdict or, at some points, a comment."""
     if answer.error:
         return HookVerdict(fault=f"{answer.error}: {_short(answer.text)}")
     text = answer.text.strip()
@@ -173,7 +178,7 @@ def _of_text(text: str, point: HookPoint) -> HookVerdict:
 
 
 def _of_first_word(text: str) -> HookVerdict | None:
-    """The decision that a text begins with; None when it does not."""
+    """The decision at the beginning of a text; None without one."""
     first = _FIRST.match(text)
     decision = None if first is None else DECISION_WORDS.get(first[1].lower())
     if first is None or decision is None or not _is_decision(first[1], text[first.end() :]):
@@ -183,7 +188,7 @@ def _of_first_word(text: str) -> HookVerdict | None:
 
 
 def _is_decision(word: str, after: str) -> bool:
-    """Whether a first word is meant as a decision: it stands alone, is written large, or something sets it off.
+    """Whether a first word is a decision: it is in capitals, the only word, or followed by punctuation.
 
     `Ask the user for more` and `Block quotes are fine` are comments.
     """
@@ -194,10 +199,10 @@ def _of_object(said: JsonObject, point: HookPoint) -> HookVerdict:
     stated = _stated(said)
     decision = None if stated is None else DECISION_WORDS.get(str(stated).lower())
     if stated is not None and decision is None:
-        return HookVerdict(fault=f"`{_short(str(stated))}` is no decision: allow, ask, defer or deny")
+        return HookVerdict(fault=f"invalid decision `{_short(str(stated))}`: expected allow, ask, defer or deny")
     arguments = said.get("updated_input", said.get("updatedInput"))
     if arguments is not None and not isinstance(arguments, dict):
-        return HookVerdict(fault="`updated_input` is to be a map of arguments")
+        return HookVerdict(fault="`updated_input` must be a map of arguments")
     comment = _text(said, "comment", "additionalContext")
     is_last = said.get("quit") is True
     if decision is None and arguments is None and point in STARTING and not is_last:
@@ -211,7 +216,7 @@ def _stated(said: JsonObject) -> Json:
 
 
 def _objects_in(text: str) -> Iterator[JsonObject]:
-    """The JSON object that `text` is, or those that stand in it and have something of a verdict."""
+    """The JSON object that `text` consists of, or the objects inside it that have fields of a verdict."""
     decoder = json.JSONDecoder()
     at = text.find("{")
     for _ in range(limits.HOOK_OBJECTS_MAX):

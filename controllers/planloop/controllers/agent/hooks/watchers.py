@@ -1,8 +1,8 @@
-"""Agents that work for a hook: how they live and what they read. Pure.
+"""Agents that work for a hook: their life cycle, and which messages they read. Pure.
 
-Such an agent lives as long as the agent that it watches is at work, from nothing in each incarnation of that. Only
-questions and messages wake it, one question a turn; each of its turns is an answer and none a claim, for it has no task
-of its own. It is over when its hook has quit.
+Such an agent runs as long as the agent that it watches, and starts from nothing in each incarnation of that agent. Only
+questions and messages wake it, one question per turn. Each of its turns is an answer and none a claim, because it has
+no task of its own. It ends when its hook quits.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ QUESTION_KEY: Final = "hook"
 
 
 def hook_of(view: View, agent: str, spec: AgentSpec) -> Resource | None:
-    """The hook that the agent was made for; None for others, and when it is gone or over."""
+    """The hook that the agent was created for; None for other agents, and if the hook was removed or is over."""
     found = view.get(hook_address(spec.watches, agent.rpartition("/~")[2])) if spec.watches else None
     return None if found is None or is_hook_over(view, found) else found
 
 
 def is_hook_over(view: View, hook: Resource) -> bool:
-    """Whether the hook is over in the present run of the agent that it watches.
+    """Whether the hook is over in the present incarnation of the agent that it watches.
 
-    A read-only copy is over with its original, even before its controller has run.
+    A read-only copy is over when its original is, even before its controller has run.
     """
     if hook.deleting:
         return True
@@ -50,13 +50,13 @@ def watched_incarnation(view: View, hook: Resource) -> int:
 
 
 def hooks_served(view: View, agent: str) -> tuple[Resource, ...]:
-    """The hooks that the agent at `agent` is, those that are over left out."""
+    """The live hooks that the agent at `agent` decides for."""
     found = (each for each in view.list("hook") if each.spec["mind"].get("address") == agent)
     return tuple(each for each in found if not is_hook_over(view, each))
 
 
 def is_listening(view: View, agent: str, other: str) -> bool:
-    """Whether the agent, which has a task, is a hook of the agent at `other`."""
+    """Whether the agent, which has its own task, is a hook of the agent at `other`."""
     watched = view.get(other)
     about = () if watched is None else (view.get(str(each)) for each in watched.spec["hooks"])
     return any(
@@ -65,9 +65,9 @@ def is_listening(view: View, agent: str, other: str) -> bool:
 
 
 def readable_messages(messages: Sequence[Message], asked: Iterable[Message]) -> tuple[Message, ...]:
-    """Which of the unread `messages` the next turn may have, when `asked` are read and not answered.
+    """Which of the unread `messages` the next turn may contain; `asked` are questions that were read and not answered.
 
-    A question to a hook is answered alone and first, because a call waits for it: no other question is read with it.
+    A question to a hook is answered first and alone, because a call waits for it: no other question is read with it.
     """
     if any(each.kind == QUESTION_KEY for each in asked):
         return tuple(each for each in messages if not each.asks)
@@ -78,9 +78,9 @@ def readable_messages(messages: Sequence[Message], asked: Iterable[Message]) -> 
 
 
 def has_more_to_do(opened: OpenTurn, asked: Mapping[str, Message], now: Sequence[Message]) -> bool:
-    """Whether there is more to do for an agent that has answered the questions `now`: work it was at, another question.
+    """Whether an agent that has answered the questions `now` has other work or another question left.
 
-    A question to a hook comes in between; its answer is not the end of anything.
+    A question to a hook interrupts other work, so its answer does not end that.
     """
     if not any(each.kind == QUESTION_KEY for each in now):
         return False
@@ -96,13 +96,13 @@ def is_asked_by_hook(asked: Mapping[str, Message]) -> bool:
 
 
 def questions_answered(asked: Iterable[Message]) -> tuple[Message, ...]:
-    """Which of the questions the answer of a turn is for: the one to a hook, or else all of them."""
+    """The questions that the reply of a turn answers: the one to a hook, or else all of them."""
     found = tuple(asked)
     return tuple(each for each in found if each.kind == QUESTION_KEY)[:1] or found
 
 
 def is_answer_awaited(opened: OpenTurn, asked: Mapping[str, Message]) -> bool:
-    """Whether the result of a turn is still awaited: one of its questions is open, or it had none."""
+    """Whether the result of a turn is still needed: one of its questions is open, or it had none."""
     questions = [each for each in opened.news.messages if each.kind == QUESTION_KEY]
     is_alone = all(each.kind == QUESTION_KEY for each in opened.news.messages)
     return not questions or not is_alone or any(each.id in asked for each in questions)

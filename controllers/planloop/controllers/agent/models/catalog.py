@@ -1,4 +1,4 @@
-"""What is known of a model before it is asked: provider, endpoint, price and window; and what a request costs."""
+"""Providers, endpoints, prices and context windows of models, and the cost of a request."""
 
 from __future__ import annotations
 
@@ -20,34 +20,34 @@ from planloop.schemas.frozen import frozen
 from planloop.schemas.objects.budget import Cost
 from planloop.schemas.objects.model import ModelTable, parse_model_name
 
-# Where one model is asked, and as whom: what routing finds out and every adapter needs.
+# The endpoint of a model: the router determines it, and every adapter needs it.
 
 
 @frozen
 class ModelEndpoint:
     """`url` ends before `/chat/completions`; `model` is the provider's own name for it.
 
-    `key` and `headers` are secrets and never shown. `cure` says what to do when the provider refuses the key, `start`
-    what to do when no server answers at the URL. `dialect` is what the server is known to take before it is asked.
+    `key` and `headers` are secrets and never shown. `key_hint` says what to do if the provider refuses the key, `start`
+    what to do if no server answers at the URL. `dialect` is the dialect for the first request to the server.
     """
 
     url: str
     model: str
     key: str = field(default="", repr=False)
     headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
-    cure: str = "state a `key` for it under `models`"
+    key_hint: str = "state a `key` for it under `models`"
     start: str = ""
     dialect: ChatDialect = ChatDialect()
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """What no message may hold."""
+        """The texts that no message may contain."""
         return tuple(one for one in (self.key, *(value for _, value in self.headers)) if one)
 
 
 @lru_cache(maxsize=limits.SPECS_KEPT_MAX)
 def is_loopback(url: str) -> bool:
-    """Whether `url` is on this machine. Only literal addresses count: a name may be looked up to anything."""
+    """Whether `url` is on this machine. Only literal addresses count: a name could resolve to any address."""
     try:
         host = urlsplit(url).hostname or ""
         return host == "localhost" or ip_address(host).is_loopback
@@ -55,16 +55,16 @@ def is_loopback(url: str) -> bool:
         return False
 
 
-# The providers that are known without a word in the plan: where they answer, and where their key is kept.
+# Providers that need no settings in the plan: their URLs, and the environment variables with their keys.
 #
-# All speak the OpenAI chat API. Every other provider's name goes to litellm.
+# All of them serve the OpenAI chat API. Requests to other providers go to litellm.
 
 
 @frozen
 class ModelProvider:
-    """`key` names the environment variable with the key; empty for a server of one's own, which costs nothing.
+    """`key` names the environment variable with the key; it is empty for local servers, which cost nothing.
 
-    `dialect` is what it is known to take.
+    `dialect` is the dialect for the first request.
     """
 
     url: str
@@ -95,17 +95,17 @@ PROVIDERS: Final[Mapping[str, ModelProvider]] = MappingProxyType(
 )
 
 
-# What models cost and hold: the plan's word first, then the dated table `prices.yaml`; nothing for one's own servers.
+# Prices and windows: the plan states them, or else the dated table `prices.yaml`. Local servers cost nothing.
 #
-# What nobody states is unknown, and stays so: there are no guesses from a similar name.
+# A price that is in neither is unknown; it is not guessed from a similar name.
 
 PRICE_FILE: Final = Path(__file__).with_name("prices.yaml")
-FREE_PRICE: Final = TokenPrice(Decimal(0), Decimal(0), Decimal(0), source="a server of one's own")
+FREE_PRICE: Final = TokenPrice(Decimal(0), Decimal(0), Decimal(0), source="a local server")
 
 
 @frozen
 class ListedPrice:
-    """What the dated table knows of one model; None where it does not."""
+    """The row of one model in the dated table; None for what the row does not state."""
 
     price: TokenPrice | None
     window: int | None
@@ -113,7 +113,7 @@ class ListedPrice:
 
 
 def stated_price(model: str, table: ModelTable) -> TokenPrice | None:
-    """The price of the model that stands behind the name `model`, a tape's too; None when nobody states it."""
+    """The price of the model with the name `model`, which may be that of a recording; None if it is unknown."""
     real = parse_model_name(model).real
     stated = table.config(real).price
     known = _known_price(real, table)
@@ -124,7 +124,7 @@ def stated_price(model: str, table: ModelTable) -> TokenPrice | None:
         return TokenPrice(stated.usd_in, stated.usd_out, cached, source="the plan")
     if (stated.usd_in, stated.usd_cached, stated.usd_out) == (None, None, None):
         return known
-    # A plan that states a price for the prompt alone has no discount in mind for what is cached.
+    # If the plan states a price for the prompt only, cached tokens have no discount.
     cached = next(one for one in (stated.usd_cached, stated.usd_in, known.usd_cached) if one is not None)
     return TokenPrice(
         known.usd_in if stated.usd_in is None else stated.usd_in,
@@ -135,14 +135,14 @@ def stated_price(model: str, table: ModelTable) -> TokenPrice | None:
 
 
 def context_window(model: str, table: ModelTable) -> int:
-    """Tokens that prompt and reply may have together; `limits.MODEL_WINDOW_TOKENS` when nobody states it."""
+    """Tokens that prompt and reply may have together; `limits.MODEL_WINDOW_TOKENS` if the model's limit is unknown."""
     real = parse_model_name(model).real
     row = price_table().get(real)
     return table.config(real).window or (row and row.window) or limits.MODEL_WINDOW_TOKENS
 
 
 def output_max(model: str, table: ModelTable) -> int:
-    """Tokens that a reply may have when the plan does not say; never more than half the window."""
+    """Tokens that a reply may have: what the plan states, or else at most half the window."""
     real = parse_model_name(model).real
     stated = table.config(real).output
     if stated:
@@ -195,11 +195,11 @@ def _row(raw: Mapping[str, object], source: str, date: str) -> ListedPrice:
     return ListedPrice(price, stated_window, stated_output)
 
 
-# From models and tokens to costs: what a request may cost at worst, what it did cost, and what an unknown price means.
+# Costs: the most that a request can cost, what it did cost, and what happens if the price is unknown.
 #
-# Usage counts as the provider states it, prompt and answer together. `limits.unknown-price` of the plan matters only
-# where money is bounded: `refuse` (the default) stops the agent with the cure, `estimate` takes the dearest price known
-# for that provider, or of all, `allow` counts the tokens and no money.
+# Usage is counted as the provider states it, prompt and answer together. `limits.unknown-price` of the plan applies
+# only if money is limited: `refuse` (the default) blocks the agent and shows what to do, `estimate` uses the highest
+# known price of that provider, or of all, and `allow` counts tokens but no money.
 
 REFUSE_UNPRICED: Final = "refuse"
 ESTIMATE_UNPRICED: Final = "estimate"
@@ -207,26 +207,27 @@ ESTIMATE_UNPRICED: Final = "estimate"
 
 @frozen
 class UnpricedModel:
-    """A model whose price nobody knows, where money is bounded and the plan does not say what then."""
+    """A model with an unknown price that may not be asked, because money is limited."""
 
     model: str
 
     @property
     def why(self) -> str:
-        return f"nobody knows what {self.model} costs, and what it may spend is bounded"
+        """The reason that the agent's status shows."""
+        return f"the price of {self.model} is unknown, and the agent has a budget of money"
 
     @property
     def unblocks(self) -> tuple[str, ...]:
-        """What a person can do about it."""
+        """What an operator can do."""
         return (
-            f"state its price: models: {{{self.model}: {{price: {{in: …, out: …}}}}}} (dollars a million tokens)",
+            f"state its price: models: {{{self.model}: {{price: {{in: …, out: …}}}}}} (dollars per million tokens)",
             "plan patch . limits.unknown-price=estimate",
             "plan patch . limits.unknown-price=allow",
         )
 
 
 def unknown_price_policy(view: View, plan: str) -> str:
-    """What the plan at the address `plan` says of unknown prices."""
+    """`limits.unknown-price` of the plan at the address `plan`, or its default."""
     document = view.get(plan)
     stated = None if document is None else (document.spec.get("limits") or {}).get("unknown-price")
     return str(stated or REFUSE_UNPRICED)
@@ -235,15 +236,15 @@ def unknown_price_policy(view: View, plan: str) -> str:
 def price_for_budget(
     models: ModelClient, model: str, policy: str, *, is_bounded: bool
 ) -> TokenPrice | UnpricedModel | None:
-    """The price to count with; None counts no money. `is_bounded` says that a budget of money is above the agent."""
+    """The price to count with; None counts no money. `is_bounded`: the agent has a budget of money."""
     known = models.price(model)
     if known is not None or not is_bounded or policy not in (REFUSE_UNPRICED, ESTIMATE_UNPRICED):
         return known
-    return UnpricedModel(model) if policy == REFUSE_UNPRICED else _dearest(model)
+    return UnpricedModel(model) if policy == REFUSE_UNPRICED else _highest_price(model)
 
 
-def _dearest(model: str) -> TokenPrice | None:
-    """The dearest price in the dated table of the model's provider, of all where that has none."""
+def _highest_price(model: str) -> TokenPrice | None:
+    """The highest price of the model's provider in the dated table; of all providers if the table has none of it."""
     provider = parse_model_name(parse_model_name(model).real).provider
     rows = price_table()
     known = [row.price for name, row in rows.items() if row.price is not None and name.startswith(f"{provider}/")]
@@ -252,13 +253,13 @@ def _dearest(model: str) -> TokenPrice | None:
 
 
 def worst_cost(price: TokenPrice | None, prompt_tokens: int, output_tokens_max: int) -> Cost:
-    """The most that one request may use: the whole answer it may give, and nothing of the prompt from a cache."""
+    """The most that one request may use: the longest answer, and no part of the prompt from a cache."""
     usage = TokenUsage(prompt_tokens, output_tokens_max)
     return Cost(tokens=prompt_tokens + output_tokens_max, usd=_usd(price, usage), calls=1)
 
 
 def request_cost(price: TokenPrice | None, usage: TokenUsage) -> Cost:
-    """What one request used, by the provider's own count; the money of an unknown price is unknown."""
+    """What one request used, by the provider's count. Without a price, its money is unknown."""
     return Cost(tokens=usage.tokens_in + usage.tokens_out, usd=_usd(price, usage), calls=1)
 
 
@@ -269,9 +270,9 @@ def _usd(price: TokenPrice | None, usage: TokenUsage) -> Decimal | None:
 def affordable_output_tokens(
     left: Mapping[str, float], price: TokenPrice | None, prompt_tokens: int, output_tokens_max: int
 ) -> int:
-    """How long an answer what is left allows: at most `output_tokens_max`; too short to be worth it gives the minimum.
+    """The length of the answer that the rest of the budget allows: at most `output_tokens_max`, at least a minimum.
 
-    A request that is cut to what is left is better than none, and its reservation then is what it can cost.
+    A shorter answer is better than no request, and the reservation is lowered to what it can cost.
     """
     fits = float(output_tokens_max)
     if "tokens" in left:
@@ -283,7 +284,7 @@ def affordable_output_tokens(
 
 
 def is_count_off(counted: int, usage: TokenUsage) -> bool:
-    """Whether the provider's count of the prompt differs from ours by more than our way of counting explains."""
+    """Whether the provider's count of the prompt differs from ours by more than our estimate can be wrong."""
     if usage.is_estimated or not counted:
         return False
     return abs(usage.tokens_in - counted) > limits.USAGE_OFF_SHARE * max(counted, usage.tokens_in)

@@ -15,10 +15,10 @@ from planloop.schemas import canonical_json, limits
 from planloop.schemas.canonical_json import Json, JsonObject, sha256_hex
 from planloop.schemas.frozen import frozen
 
-# The history of a conversation in the stricter forms that some servers want. Pure; messages are JSON bytes.
+# The history of a conversation in the stricter forms that some servers require. Pure; messages are JSON bytes.
 #
-# Templates of Mistral, Devstral, Gemma and others let user and assistant alternate and take no user message after the
-# result of a call; some servers refuse fields that they do not know in the messages of the assistant.
+# Chat templates of Mistral, Devstral, Gemma and others require that user and assistant alternate, and accept no user
+# message after the result of a call. Some servers refuse unknown fields in messages of the assistant.
 
 SYSTEM_PREFIX: Final = b'{"role":"system"'
 USER_PREFIX: Final = b'{"role":"user"'
@@ -31,7 +31,7 @@ _PLAIN_TOOL: Final = re.compile(r"[a-zA-Z0-9_-]+([.:][a-zA-Z0-9_-]+)?")
 _FIRST_CHAR: Final = re.compile(r"[a-zA-Z_]")
 _OTHER_CHAR: Final = re.compile(r"[^a-zA-Z0-9_-]")
 _BASE36_DIGITS: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
-WIRE_DOT: Final = "__"  # What stands for the dot of `server.tool`, and the colon of `agent:name`, in names for models.
+WIRE_DOT: Final = "__"  # Replaces the dot of `server.tool` and the colon of `agent:name` in names for models.
 THOUGHT_MARK: Final = "__thought__"
 _PLAIN: Final = frozenset(("role", "content", "tool_calls"))
 _CALL: Final = frozenset(("id", "type", "function"))
@@ -39,15 +39,15 @@ _CALL: Final = frozenset(("id", "type", "function"))
 
 @lru_cache(maxsize=limits.TOOLSETS_KEPT_MAX * 16)
 def wire_name(tool: str) -> str:
-    """The name of a tool in a chat request: letters, digits, `_` and `-`, the only characters that all providers take.
+    """The name of a tool in a chat request: letters, digits, `_` and `-`, which all providers accept.
 
-    Two tools never get the same name: a name that had to be changed ends in a digest.
+    Two tools never get the same name: a changed name ends in a digest.
     """
     name = _OTHER_CHAR.sub("_", tool.replace(".", WIRE_DOT).replace(":", WIRE_DOT))
     is_plain = (
         len(name) <= limits.WIRE_NAME_CHARS_MAX and _PLAIN_TOOL.fullmatch(tool) is not None and WIRE_DOT not in tool
     )
-    if not _FIRST_CHAR.match(name):  # Gemini and Bedrock take no digit or dash there.
+    if not _FIRST_CHAR.match(name):  # Gemini and Bedrock refuse a digit or dash there.
         name, is_plain = f"t_{name}", False
     return name if is_plain else f"{name[: limits.WIRE_NAME_CHARS_MAX - 9]}_{sha256_hex(tool.encode())[:8]}"
 
@@ -55,8 +55,8 @@ def wire_name(tool: str) -> str:
 def tool_call_id(turn: int, index: int) -> str:
     """The id of a tool call in a chat request: `c`, the turn and the index of the call in base 36, four digits each.
 
-    Mistral takes only ids of exactly nine letters and digits; all other providers take these too. They depend on the
-    turn and the index alone, so that a replay sends the same bytes.
+    Mistral accepts only ids of exactly nine letters and digits; all other providers accept these too. They depend only
+    on the turn and the index, so that a replay sends the same bytes.
     """
     return f"c{_base36(turn)}{_base36(index)}"
 
@@ -73,7 +73,7 @@ def _base36(number: int) -> str:
 
 
 def append_message(before: Sequence[bytes], message: bytes) -> tuple[bytes, ...]:
-    """What the last of `before` and `message` become together: one message for two of a user, never two of a model."""
+    """The last of `before` followed by `message`: two user messages are joined, two of a model are separated."""
     last = before[-1]
     if last.startswith(USER_PREFIX) and message.startswith(USER_PREFIX):
         return (_with_text(last, _text(message)),)
@@ -83,7 +83,7 @@ def append_message(before: Sequence[bytes], message: bytes) -> tuple[bytes, ...]
 
 
 def append_text(messages: Sequence[bytes], text: str) -> tuple[bytes, ...]:
-    """The messages with `text` at the end of the last one, if that is no model's; else with a message of its own."""
+    """The messages with `text` at the end of the last one; in a new user message if the last one is the model's."""
     last = messages[-1]
     if last.startswith((USER_PREFIX, TOOL_PREFIX)):
         return (*messages[:-1], _with_text(last, text))
@@ -91,7 +91,7 @@ def append_text(messages: Sequence[bytes], text: str) -> tuple[bytes, ...]:
 
 
 def alternate_roles(messages: Sequence[bytes]) -> list[bytes]:
-    """The messages with those of a user that follow results put at the end of the last result."""
+    """The messages, with each user message after a result or another user message joined to it."""
     out: list[bytes] = []
     for message in messages:
         if out and message.startswith(USER_PREFIX) and out[-1].startswith((TOOL_PREFIX, USER_PREFIX)):
@@ -102,7 +102,7 @@ def alternate_roles(messages: Sequence[bytes]) -> list[bytes]:
 
 
 def merge_system_into_user(messages: Sequence[bytes]) -> list[bytes]:
-    """The messages with the text of the system's at the beginning of the first one of the user."""
+    """The messages, with the text of the system message moved to the beginning of the first user message."""
     if not messages[0].startswith(SYSTEM_PREFIX):
         return list(messages)
     first = USER_PREFIX + messages[0].removeprefix(SYSTEM_PREFIX)
@@ -118,20 +118,20 @@ def strip_foreign_fields(messages: Sequence[bytes]) -> list[bytes]:
 
 
 def add_blank_thoughts(messages: Sequence[bytes]) -> list[bytes]:
-    """The messages with a blank `reasoning_content` where one of the assistant has calls and none.
+    """The messages with a blank `reasoning_content` in those of the assistant that have calls and no such field.
 
-    DeepSeek and Moonshot want it of every such message, also of those that another model wrote.
+    DeepSeek and Moonshot require it in every message with calls, including those from another model.
     """
     return [_with_thoughts(one) if one.startswith(ASSISTANT_PREFIX) else one for one in messages]
 
 
 def add_blank_content(messages: Sequence[bytes], text: str) -> list[bytes]:
-    """The messages with `text` where one of the assistant has calls and no content."""
+    """The messages with `text` as the content of those of the assistant that have none."""
     return [_with_blank(one, text) if one.startswith(ASSISTANT_PREFIX) else one for one in messages]
 
 
 def foreign_field_names(messages: Sequence[bytes]) -> frozenset[str]:
-    """The names of those fields, at every depth."""
+    """The names of the fields that `strip_foreign_fields` removes, at every depth."""
     found: set[str] = set()
     for message in messages:
         if message.startswith(ASSISTANT_PREFIX):
@@ -178,7 +178,7 @@ def _plain_result(message: bytes) -> bytes:
 
 
 def _plain_id(sent: str) -> str:
-    """The id without a thought signature, with which Mistral refuses it for its length."""
+    """The id without a thought signature, which would make it too long for Mistral."""
     return sent.partition(THOUGHT_MARK)[0]
 
 
@@ -207,24 +207,23 @@ def _text(message: bytes) -> str:
     return str(canonical_json.decode(message)["content"])
 
 
-# The request of the OpenAI chat API as bytes, and how servers differ in what they take.
+# The request of the OpenAI chat API as bytes, and the differences between servers.
 #
-# The history is joined from the bytes that each message was encoded to once: a request costs a copy, not a
-# serialisation.
+# Each message of the history was encoded once. A request joins these bytes, so it is not serialised again.
 
 LimitField = Literal["max_tokens", "max_completion_tokens"]
 
 OWN_OPTIONS: Final = frozenset({"model", "messages", "tools", "stream", "stream_options", "n"})
-"""What no option of a plan may change; `stream: false` is heard all the same."""
+"""Fields that options of a plan cannot set, except `stream: false`."""
 
 LIMIT_FIELDS: Final[tuple[LimitField, ...]] = ("max_tokens", "max_completion_tokens")
 
-_ORDER: Final = re.compile(
+_WRONG_ORDER: Final = re.compile(
     r"(?:must|should) alternate|alternate (?:between|user)|alternating|conversation roles|unexpected role"
     r"|invalid_request_message_order|user message after tool|message order|consecutive (?:user|messages)"
     r"|after role|role (?:'user'|user) (?:is not allowed|cannot|must)"
 )
-"""How templates and Mistral say that the order of the messages is not theirs."""
+"""Phrases of chat templates and Mistral for messages in an order that they do not accept."""
 
 _NO_STREAM: Final = re.compile(
     r"stream\w*[^.]{0,40}(?:not (?:supported|available|allowed|implemented)|unsupported|cannot|can't|must be false)"
@@ -242,7 +241,7 @@ _NO_OPTION: Final = re.compile(
     r"unsupported|n[o']t support|not (?:permitted|allowed|available|enabled)|un(?:known|expected|recognized)|deprecated"
     r"|extra inputs|cannot both|only [^.]{0,40}(?:supported|allowed)|cannot be (?:used|set|specified)"
 )
-"""How a server says that a model does not have an option, or has one value of it only."""
+"""Phrases for an option that a model does not support, or supports with one value only."""
 
 _TOGETHER: Final = re.compile(r"both|together|use only one")
 TOOL_OPTIONS: Final = frozenset(("tool_choice", "parallel_tool_calls"))
@@ -251,14 +250,14 @@ _NO_NULL: Final = re.compile(
     r"content type: <nil>|content\W{0,8}(?:field )?(?:is required|cannot be null|must be a (?:valid )?string)"
     r"|content.{0,60}(?:none is not an allowed|input should be a valid string|null value)"
 )
-"""How a server says that a message of the assistant has to have a text beside its calls."""
+"""Phrases of servers that require text in messages of the assistant with calls."""
 
 _NO_EMPTY: Final = re.compile(r"content.{0,60}(?:is empty|must be non-?empty|contain non-whitespace|cannot be empty)")
 _TOOLS_TOO: Final = re.compile(
     r"must define tools|expects `?tools|toolconfig"
     r"|tools?\W{0,3} (?:field |param\w* )?must be (?:defined|provided|specified)"
 )
-"""How Anthropic and Bedrock say that a history with calls wants tools, though none may be called any more."""
+"""Phrases of Anthropic and Bedrock: a history with calls requires `tools`, even if no tool may be called any more."""
 
 CALL_PLACEHOLDER: Final = "Calling tools."
 PLACEHOLDER_TOOLS: Final = canonical_json.encode(
@@ -279,14 +278,15 @@ _MISSING: Final = re.compile(r"missing|required|must be (?:passed|provided|inclu
 
 @frozen
 class ChatDialect:
-    """What a server takes: of options, of a reply's length, and of the history.
+    """What a server accepts, learned from its errors.
 
-    `output_max` is the longest reply of the model. `is_strict` wants roles that alternate, and one that does not
-    `takes_system` has that message in the first of the user. `is_plain` wants no fields that
-    the server does not know, `needs_thoughts` those of every message with calls. `is_streamed` is False where the
-    server cannot send the reply in pieces. `states_end` is True once the server has said why a reply ended. `without`
-    names options of the plan that the model does not take. `blank` is the text beside calls where there is none, and
-    `wants_tools` is True where a history with calls needs a declaration.
+    `limit_field` is its name for the longest reply; `is_limit_settled`: an error has shown which one it accepts.
+    `output_max` is the longest reply of the model. `is_strict`: roles must alternate. Without `takes_system`, the
+    system message moves into the first user message. `is_plain`: it refuses unknown fields. `needs_thoughts`: every
+    message with calls needs a `reasoning_content`. `is_streamed` is False if it cannot stream replies. `states_end` is
+    True once it has stated why a reply ended. `without` are options of the plan that the model does not support.
+    `blank` is the text for messages with calls and no text. `wants_tools`: a history with calls needs a declaration of
+    tools.
     """
 
     limit_field: LimitField = "max_tokens"
@@ -304,16 +304,16 @@ class ChatDialect:
     wants_tools: bool = False
 
     def limit_name(self, options: JsonObject) -> LimitField:
-        """What the longest reply is called: as the plan has it, unless the server refused one of the names."""
+        """The name of the field for the longest reply: that of the plan, unless the server refused it."""
         stated = None if self.is_limit_settled else next((one for one in LIMIT_FIELDS if one in options), None)
         return stated or self.limit_field
 
-    def after(self, status: int, said: bytes, request: ModelRequest) -> ChatDialect | None:
-        """The dialect to try when the server refused `request` with `said`; None when no other one would help."""
-        lower = lower_case_body(said)
+    def after(self, status: int, body: bytes, request: ModelRequest) -> ChatDialect | None:
+        """The dialect to try after the server refused `request` with `body`; None if no other dialect would help."""
+        lower = lower_case_body(body)
         if status in (400, 422, 500) and self.takes_system and _NO_SYSTEM.search(lower):
             return replace(self, takes_system=False)
-        if status in (400, 422, 500) and not self.is_strict and _ORDER.search(lower):
+        if status in (400, 422, 500) and not self.is_strict and _WRONG_ORDER.search(lower):
             return replace(self, is_strict=True)
         if status not in (400, 404, 422, 501):
             return None
@@ -332,7 +332,7 @@ class ChatDialect:
         return self._after_fields(lower, request)
 
     def _after_fields(self, lower: str, request: ModelRequest) -> ChatDialect | None:
-        """The dialect to try when fields of the history may be the matter: one that is missing, or one too many."""
+        """The dialect to try if the server may have refused a field of the history, or the lack of one."""
         if self.blank is None and _NO_NULL.search(lower):
             return replace(self, blank="")
         if self.blank != CALL_PLACEHOLDER and _NO_EMPTY.search(lower):
@@ -348,21 +348,21 @@ class ChatDialect:
 
 
 def lowered_for_request(
-    status: int, said: bytes, request: ModelRequest, dialect: ChatDialect
+    status: int, body: bytes, request: ModelRequest, dialect: ChatDialect
 ) -> errors.LoweredLimit | None:
-    """The longest reply to ask for instead, when the server refused `request` because it may not be as long."""
+    """The longest reply to ask for instead, after the server refused `request` because its reply could be too long."""
     asked = stated_options(request, dialect)
     stated = next((asked[name] for name in LIMIT_FIELDS if isinstance(asked.get(name), int)), None)
-    return errors.lowered_limit(status, lower_case_body(said), stated)
+    return errors.lowered_limit(status, lower_case_body(body), stated)
 
 
 def is_streamed(options: JsonObject) -> bool:
-    """Whether the reply is asked for in pieces: yes, unless the plan says `stream: false`."""
+    """Whether the reply is streamed: yes, unless the plan says `stream: false`."""
     return options.get("stream") is not False
 
 
 def encode_body(model: str, request: ModelRequest, dialect: ChatDialect) -> bytes:
-    """The body that asks `model`, the provider's own name, for what `request` wants."""
+    """The body of `request` in `dialect`; `model` is the provider's own name."""
     messages = strip_foreign_fields(request.messages) if dialect.is_plain else request.messages
     messages = messages if dialect.takes_system else merge_system_into_user(messages)
     messages = add_blank_thoughts(messages) if dialect.needs_thoughts else messages
@@ -381,9 +381,9 @@ def encode_body(model: str, request: ModelRequest, dialect: ChatDialect) -> byte
 
 
 def stated_options(request: ModelRequest, dialect: ChatDialect) -> JsonObject:
-    """The plan's options as they stand, with the smallest bound: the plan's, this attempt's or the model's.
+    """The plan's options, with the smallest limit of the reply: that of the plan, of this attempt or of the model.
 
-    Those that the model does not take are left out, and without tools those that are about tools.
+    Options that the model does not support are left out; without tools, also those about tools.
     """
     left_out = OWN_OPTIONS | dialect.without | (frozenset() if request.tools else TOOL_OPTIONS)
     options = {name: value for name, value in request.options.items() if name not in left_out}
@@ -395,7 +395,7 @@ def stated_options(request: ModelRequest, dialect: ChatDialect) -> JsonObject:
 
 
 def _refused_option(lower: str, options: Iterable[str]) -> str | None:
-    """The plan's option that a refusal names as one the model lacks; the last of two that exclude each other."""
+    """The plan's option that an error text names as unsupported; the last one if two exclude each other."""
     if not _NO_OPTION.search(lower):
         return None
     places = {
@@ -411,5 +411,5 @@ def _refused_option(lower: str, options: Iterable[str]) -> str | None:
 
 
 def _names_one(lower: str, request: ModelRequest) -> bool:
-    """Whether a refusal names a field that another server, or an earlier model, put into the history."""
+    """Whether an error text names a field that another server or model put into the history."""
     return any(name.lower() in lower for name in foreign_field_names(request.messages))

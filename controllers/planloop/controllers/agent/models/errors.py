@@ -1,4 +1,4 @@
-"""What a provider's error means, from its status, headers and body: retry, wait, shorten or give up."""
+"""Classify a provider's error by its status, headers and body: retry, wait, shorten the prompt or fail."""
 
 from __future__ import annotations
 
@@ -14,32 +14,31 @@ from planloop.schemas import canonical_json, limits
 from planloop.schemas.canonical_json import Json, JsonObject
 from planloop.schemas.frozen import frozen
 
-# How long a provider asks to wait, from the headers or the body of a refusal, in each form that is in use.
+# How long a provider asks to wait, from the headers or the body of an error, in each form that is in use.
 
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
 _UNIT: Final = r"(?:ms|millis\w*|s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?|d|days?)(?![a-z])"
 _SPAN: Final = re.compile(rf"(?<![\d.])(\d+(?:\.\d+)?)\s?({_UNIT})")
 _SPANS: Final = rf"(?:\d+(?:\.\d+)?\s?{_UNIT}\s?)+"
-_SAID: Final = re.compile(
+_WAIT_IN_TEXT: Final = re.compile(
     rf"(?:try|retry|wait)(?: again)?(?: in| after)?(?: for)?(?: about)?\W{{1,3}}({_SPANS})"
     rf'|retry_?delay[\\"]*\s*:\s*[\\"]*({_SPANS})'
 )
-_FIELD: Final = re.compile(
+_WAIT_FIELD: Final = re.compile(
     r'(?:retry_?after(_?ms)?(?:_?s(?:ec(?:ond)?s?)?)?|estimated_time)[\\"]*\s*:\s*[\\"]*(-?\d+(?:\.\d+)?)(?![\w.])'
 )
 _CHINESE: Final = re.compile(r"(?<!\d)(\d{1,9}(?:\.\d{1,9})?)\s?(秒|分钟|小时)\s?(?:后|再)")  # "After 30 seconds."
 _CHINESE_UNITS: Final = {"秒": 1.0, "分钟": 60.0, "小时": 3_600.0}
 _SEVERAL: Final = re.compile(r"([-+.\deE]{1,20})\s*,[\s,.\d]*")  # A header that came more than once.
 EPOCH_FROM: Final = 1e9
-"""From this many seconds on, a number is a Unix time: no provider asks to wait for thirty years."""
+"""From this many seconds on, a number is a Unix time: no provider asks for a wait of thirty years."""
 
 
 def retry_after_s(headers: Mapping[str, str], now: float) -> float | None:
-    """The seconds that a provider asks to wait, from its headers by lower-case name; None: it does not say.
+    """The seconds that a provider asks to wait, from its headers by lower-case name; None if they state no time.
 
-    `retry-after-ms` is what OpenAI and Azure send besides. `retry-after` holds seconds or a date (RFC 9110, 10.2.3),
-    at some gateways an ISO date or a time since 1970. OpenRouter has only a time at which its limit is reset. Anything
-    else says nothing.
+    OpenAI and Azure also send `retry-after-ms`. `retry-after` has seconds or a date (RFC 9110, 10.2.3); some gateways
+    send an ISO date or a time since 1970. OpenRouter sends only the time at which its limit is reset.
     """
     milliseconds = _number(headers.get("retry-after-ms", ""))
     if milliseconds is not None:
@@ -51,14 +50,14 @@ def retry_after_s(headers: Mapping[str, str], now: float) -> float | None:
     return None
 
 
-def wait_in_text(said: str) -> float | None:
-    """The seconds that a refusal, in lower case, asks to wait: `Please try again in 6.2s`, `"retryDelay": "34s"`."""
-    said = said[: limits.OUTPUT_SHOWN_BYTES]
-    if found := _SAID.search(said):
+def wait_in_text(text: str) -> float | None:
+    """The seconds that an error text, in lower case, asks to wait: `try again in 6.2s`, `"retrydelay": "34s"`."""
+    text = text[: limits.OUTPUT_SHOWN_BYTES]
+    if found := _WAIT_IN_TEXT.search(text):
         return _sum_of(found[1] or found[2])
-    if found := _FIELD.search(said):
+    if found := _WAIT_FIELD.search(text):
         return max(0.0, float(found[2]) / (1000 if found[1] else 1))
-    found = _CHINESE.search(said)
+    found = _CHINESE.search(text)
     return float(found[1]) * _CHINESE_UNITS[found[2]] if found else None
 
 
@@ -101,11 +100,11 @@ def _until(stated: str, now: float) -> float | None:
     return None
 
 
-# The error in a body: where each vendor puts it, its message, and its text to look for words in.
+# The error in a body: where each vendor puts it, its message, and the text that is searched for known phrases.
 
 SECRET_MASK: Final = "***"
 ERROR_NUMBERS: Final = ("code", "status", "statusCode", "status_code", "type")
-"""The names under which a body states which error it is."""
+"""The names of fields that identify the error in a body."""
 
 MINIMAX_STATUSES: Final[Mapping[int, int]] = {
     1002: 429,
@@ -116,13 +115,13 @@ MINIMAX_STATUSES: Final[Mapping[int, int]] = {
     2049: 401,
     2056: 429,
 }
-"""MiniMax's own numbers in `base_resp`, and the status that each stands for."""
+"""MiniMax's own numbers in `base_resp`, and the HTTP status that each means."""
 
 _ESCAPE: Final = re.compile(r"\\+u([0-9a-fA-F]{4})")
 
 
 def lower_case_body(body: bytes) -> str:
-    """The body in lower case, to look for words in; letters that JSON escapes, at any depth, as themselves."""
+    """The body in lower case, to search for phrases; letters that JSON escapes, at any depth, are unescaped."""
     text = body[: limits.OUTPUT_SHOWN_BYTES].decode(errors="replace")
     if "\\u" in text:
         text = _ESCAPE.sub(lambda found: chr(int(found[1], 16)), text)
@@ -130,7 +129,7 @@ def lower_case_body(body: bytes) -> str:
 
 
 def find_error(payload: JsonObject) -> Json:
-    """The error in a chunk or a whole reply, beside its choices, in one of them, or in their place; else None."""
+    """The error in a chunk or a whole reply: next to its choices, inside one, or instead of them. None without one."""
     if payload.get("error") and (found := _stated(payload)):
         return found
     base = payload.get("base_resp")
@@ -145,12 +144,12 @@ def find_error(payload: JsonObject) -> Json:
 
 
 def error_message(body: bytes, secrets: Iterable[str] = ()) -> str:
-    """The message of an error body without `secrets`, cut to what fits a status; the body itself if it is no JSON."""
+    """The message of an error body without `secrets`, shortened for a status; the body itself if it is not JSON."""
     try:
         value = canonical_json.decode(body)
     except ValueError:
         value = body.decode(errors="replace")
-    # Before the cut, which could leave the first half of a key.
+    # Masked before it is shortened: otherwise the first half of a key could remain.
     return mask_secrets(str(_message(value)), secrets).strip()[: limits.MODEL_ERROR_CHARS]
 
 
@@ -162,14 +161,14 @@ def mask_secrets(text: str, secrets: Iterable[str]) -> str:
 
 
 def _stated(payload: JsonObject) -> Json:
-    """What `error` holds, with the numbers beside it where it is no object; None for an object with nothing in it."""
+    """The value of `error`. If it is not an object, fields next to it are added; None if it is an empty object."""
     error = payload["error"]
     if isinstance(error, dict):
         return error if any(error.values()) else None
-    beside = {name: payload[name] for name in (*ERROR_NUMBERS, "message", "detail", "msg") if payload.get(name)}
+    neighbours = {name: payload[name] for name in (*ERROR_NUMBERS, "message", "detail", "msg") if payload.get(name)}
     if isinstance(error, str):
-        return {"message": error} | beside if beside else error
-    return beside or error
+        return {"message": error} | neighbours if neighbours else error
+    return neighbours or error
 
 
 def _in_choices(choices: Json) -> Json:
@@ -199,9 +198,9 @@ def _in_place(payload: JsonObject) -> Json:
 
 
 def _message(value: Json, depth: int = limits.ERRORS_NESTED_MAX) -> Json:
-    """OpenAI nests it under `error`, Ollama has `error: text`, FastAPI `detail`, Gemini puts it in a list.
+    """The message in an error: OpenAI nests it in `error`, Ollama has `error: text`, FastAPI `detail`, Gemini a list.
 
-    OpenRouter keeps what the provider said beside its own message, in `snapshot.raw`.
+    OpenRouter adds the provider's own error to its message, in `metadata.raw`.
     """
     if isinstance(value, list) and value and isinstance(value[0], dict):
         return _message(value[0], depth)
@@ -221,10 +220,10 @@ def _message(value: Json, depth: int = limits.ERRORS_NESTED_MAX) -> Json:
     return value
 
 
-# Refusals for length, in the words of each provider: a prompt that does not fit, or a reply that may not be so long.
+# Errors about length, in the phrases of each provider: the prompt does not fit, or the requested reply is too long.
 #
-# A prompt that does not fit is made shorter by the agent. A `max_tokens` that is too large is lowered by the adapter,
-# which asks again at once: nothing was generated, so nothing is billed.
+# If a prompt does not fit, the agent compacts its transcript. If `max_tokens` is too large, the adapter lowers it and
+# sends the request again: nothing was generated, so nothing is billed.
 
 TOO_LONG_WORDS: Final = re.compile(
     "|".join(
@@ -257,10 +256,10 @@ TOO_LONG_WORDS: Final = re.compile(
 NEVER_FITS_WORDS: Final = re.compile(
     r"request too large|input or output tokens must be reduced|reduce your message size|for long context requests"
 )
-"""Of a rate of tokens: OpenAI and Groq say so of a request that is larger than a minute's allowance."""
+"""Phrases of rate limits that mean the request is larger than the allowance of a minute (OpenAI, Groq)."""
 
-_PASSES: Final = re.compile(r"please wait|throttl|per (?:minute|day|hour)|rate[ _]?limit")
-"""How a refusal says that it is a rate's, which passes: `Too many tokens, please wait` is Bedrock's."""
+_RATE_WORDS: Final = re.compile(r"please wait|throttl|per (?:minute|day|hour)|rate[ _]?limit")
+"""Phrases of a rate limit, after which the same request can succeed: Bedrock says `Too many tokens, please wait`."""
 
 _RATE: Final = re.compile(r"limit:? (\d+),? (?:used:? \d+,? )?requested:? (\d+)")
 _THOUSANDS: Final = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
@@ -303,76 +302,77 @@ _LEFT: Final = tuple(
         r"(?<!\d)(?P<prompt>\d{1,12}) \+ \d{1,12} > (?P<window>\d{1,12})",  # Anthropic.
     )
 )
-"""The window, with the prompt or with what prompt and reply are together."""
+"""The window, with the tokens of the prompt or those of prompt and reply together."""
 
-_AT_LEAST: Final = re.compile(r"at least \d+ input tokens")  # vLLM stops to count where the window ends.
-_AFFORDED: Final = re.compile(r"can only afford (\d+)")  # OpenRouter, of what is left on the account.
+_AT_LEAST: Final = re.compile(r"at least \d+ input tokens")  # vLLM stops counting at the end of the window.
+_AFFORDED: Final = re.compile(r"can only afford (\d+)")  # OpenRouter, if little is left on the account.
 
 
 @frozen
 class LoweredLimit:
-    """The longest reply to ask for instead. `is_models`: for every request to the model, not for this prompt alone."""
+    """The longest reply to ask for instead. `is_models`: it is the limit of the model, not of this prompt only."""
 
     tokens: int
     is_models: bool
 
 
-def is_too_long(status: int, said: str) -> bool:
-    """Whether a refusal, in lower case, says that the prompt does not fit the model, now or at any time."""
+def is_too_long(status: int, text: str) -> bool:
+    """Whether an error text, in lower case, means that the prompt is too long for the model or its rate limit."""
     if status == 413:
         return True
     if status == 429:
-        return NEVER_FITS_WORDS.search(said) is not None or _rate_of(said) is not None
-    return TOO_LONG_WORDS.search(said) is not None and not is_rate_limit(said)
+        return NEVER_FITS_WORDS.search(text) is not None or _rate_of(text) is not None
+    return TOO_LONG_WORDS.search(text) is not None and not is_rate_limit(text)
 
 
-def is_rate_limit(said: str) -> bool:
-    """Whether a refusal, in lower case, is that of a rate: the same request is taken later."""
-    return _PASSES.search(said) is not None
+def is_rate_limit(text: str) -> bool:
+    """Whether an error text, in lower case, is that of a rate limit, after which the same request can succeed."""
+    return _RATE_WORDS.search(text) is not None
 
 
-def lowered_limit(status: int, said: str, asked: int | None) -> LoweredLimit | None:
-    """How long a reply may be instead of `asked` tokens, after a refusal in lower case; None if that is not the matter.
+def lowered_limit(status: int, text: str, asked: int | None) -> LoweredLimit | None:
+    """The reply length to ask for instead of `asked` tokens, from an error text in lower case.
 
-    A reply that would be shorter than is worth asking for is no way out: the prompt is too long then.
+    None if the error is not about the length of the reply, or if the reply would be too short to be useful: then the
+    prompt is too long.
     """
     if asked is None or status not in (400, 402, 413, 422, 429, 500):
         return None
-    said = _THOUSANDS.sub("", said)
+    text = _THOUSANDS.sub("", text)
     match status:
         case 402:
-            found = _afforded(said)
+            found = _afforded(text)
         case 413 | 429:
-            found = _rate_left(said, asked) or _left(said, asked)
+            found = _rate_left(text, asked) or _left(text, asked)
         case _:
-            found = _left(said, asked) or _models(said, asked)
-    if found is None and status in (400, 422) and re.search(r"max\w*_tokens[^.]{0,20} too (?:large|high|big)", said):
+            found = _left(text, asked) or _models(text, asked)
+    if found is None and status in (400, 422) and re.search(r"max\w*_tokens[^.]{0,20} too (?:large|high|big)", text):
         found = LoweredLimit(asked // 2, is_models=True)
-    is_way_out = found is not None and limits.OUTPUT_TOKENS_MIN <= found.tokens < asked
-    return found if is_way_out else None
+    is_useful = found is not None and limits.OUTPUT_TOKENS_MIN <= found.tokens < asked
+    return found if is_useful else None
 
 
-def _left(said: str, asked: int) -> LoweredLimit | None:
-    """What the prompt leaves of the window; half of what was asked for where the prompt was not counted to its end."""
+def _left(text: str, asked: int) -> LoweredLimit | None:
+    """What the prompt leaves of the window; half of `asked` if the server did not count the whole prompt."""
     for pattern in _LEFT:
-        if found := pattern.search(said):
+        if found := pattern.search(text):
             numbers = {name: int(number) for name, number in found.groupdict().items()}
             prompt = numbers["prompt"] if "prompt" in numbers else numbers["total"] - asked
             return LoweredLimit(numbers["window"] - prompt, is_models=False) if prompt >= 0 else None
-    return LoweredLimit(asked // 2, is_models=False) if _AT_LEAST.search(said) else None
+    return LoweredLimit(asked // 2, is_models=False) if _AT_LEAST.search(text) else None
 
 
-def _afforded(said: str) -> LoweredLimit | None:
-    """What the account can pay for; the least of several answers."""
-    found = [int(one) for one in _AFFORDED.findall(said)]
+def _afforded(text: str) -> LoweredLimit | None:
+    """What the account can pay for; the least if the text has several numbers."""
+    found = [int(one) for one in _AFFORDED.findall(text)]
     return LoweredLimit(min(found), is_models=False) if found else None
 
 
-def _models(said: str, asked: int) -> LoweredLimit | None:
-    """The longest reply of the model; in words that are not known, the only smaller number."""
-    if not _OF_REPLY.search(said):
+def _models(text: str, asked: int) -> LoweredLimit | None:
+    """The longest reply of the model; in unknown phrases, the only number smaller than `asked`."""
+    if not _OF_REPLY.search(text):
         return None
-    plain = said.replace("`", "")
+    plain = text.replace("`", "")
     if found := _EXCLUSIVE.search(plain):
         return LoweredLimit(int(found[1]) - 1, is_models=True)
     found = next((one for pattern in _OF_MODEL if (one := pattern.search(plain))), None)
@@ -383,21 +383,21 @@ def _models(said: str, asked: int) -> LoweredLimit | None:
     return LoweredLimit(smaller.pop(), is_models=True) if is_bound else None
 
 
-def _rate_left(said: str, asked: int) -> LoweredLimit | None:
-    """What the prompt leaves of a minute's tokens, where the reply counts too."""
-    rate = _rate_of(said)
+def _rate_left(text: str, asked: int) -> LoweredLimit | None:
+    """What the prompt leaves of the tokens of a minute, if the reply counts too."""
+    rate = _rate_of(text)
     return None if rate is None else LoweredLimit(rate[0] - (rate[1] - asked), is_models=False)
 
 
-def _rate_of(said: str) -> tuple[int, int] | None:
-    """A minute's tokens and those of the request, where the request is larger: it can never fit."""
-    found = _RATE.search(_THOUSANDS.sub("", said))
+def _rate_of(text: str) -> tuple[int, int] | None:
+    """The tokens of a minute and those of the request, if the request is larger and so can never succeed."""
+    found = _RATE.search(_THOUSANDS.sub("", text))
     return (int(found[1]), int(found[2])) if found and int(found[2]) > int(found[1]) else None
 
 
-# What a provider's refusal means, from its status, headers and body.
+# What an error response means, by its status, headers and body.
 #
-# Only what another attempt can fix is transient. No message holds a key: providers like to quote it back.
+# A failure is transient only if another attempt can succeed. Messages are masked, because providers quote keys in them.
 
 QUOTA_ERRORS: Final = (
     "insufficient_quota",
@@ -406,10 +406,10 @@ QUOTA_ERRORS: Final = (
     "insufficient balance",
     "insufficient credits",
     "exceeded_current_quota_error",  # Moonshot.
-    "余额不足",  # Zhipu: too little on the account, and in arrears.
-    "欠费",
+    "余额不足",  # Zhipu: insufficient balance.
+    "欠费",  # Zhipu: in arrears.
 )
-"""Refusals for want of money, whatever their status: no waiting fixes them."""
+"""Phrases that mean the account has no money left, with any status. Waiting does not help."""
 
 FILTER_ERRORS: Final = (
     "content_filter",
@@ -422,7 +422,7 @@ FILTER_ERRORS: Final = (
     "input was flagged",
     "敏感内容",  # Zhipu: sensitive content.
 )
-"""How a provider says that its content filter refused the prompt."""
+"""Phrases that mean the content filter of the provider refused the prompt."""
 
 STATUS_BY_CODE: Final[Mapping[str, int]] = {
     "authentication": 401,
@@ -450,24 +450,24 @@ STATUS_BY_CODE: Final[Mapping[str, int]] = {
     "unavailable": 503,
     "timeout": 504,
 }
-"""Parts of the names that errors have in a body, with the status that each stands for."""
+"""Parts of error names in a body, with the HTTP status that each means."""
 
 STATUS_BY_WORDS: Final[Mapping[str, int]] = {"rate limit": 429, "authentication": 401, "unauthorized": 401}
-"""The same in a message, where no name says which error it is."""
+"""The same for the message of an error without a name."""
 
 MODEL_LOADING: Final = re.compile(r"model is (?:currently |still )?(?:being )?loading")
-"""How a 400 or a 404 says that the model will be there soon."""
+"""The phrase by which a 400 or 404 says that the model is still loading."""
 
 MOMENTARY_STATUSES: Final = frozenset((409, 424, 425, 499))
-"""Statuses below 500 that another attempt may not get: conflict, failed dependency, too early, cancelled."""
+"""Statuses below 500 after which another attempt may succeed: conflict, failed dependency, too early, cancelled."""
 
 
 def failure_of_status(
-    status: int, body: bytes, *, retry_after_s: float | None, cure: str, secrets: Sequence[str] = ()
+    status: int, body: bytes, *, retry_after_s: float | None, key_hint: str, secrets: Sequence[str] = ()
 ) -> ModelFailed:
-    """The failure that an error status stands for. `cure` is added where the key is the matter."""
-    said = error_message(body, secrets)
-    text = f"HTTP {status}: {said}" if said else f"HTTP {status}"
+    """The failure that an error status means. `key_hint` is added to the message if the key was refused."""
+    message = error_message(body, secrets)
+    text = f"HTTP {status}: {message}" if message else f"HTTP {status}"
     lower = lower_case_body(body)
     if retry_after_s is None:
         retry_after_s = wait_in_text(lower)
@@ -476,11 +476,11 @@ def failure_of_status(
         return ModelFailed("Filtered", text)
     match status:
         case 402:
-            return ModelFailed("Refused", f"{text}; the account has to be paid for")
+            return ModelFailed("Refused", f"{text}; add credit to the account")
         case _ if is_exhausted:
-            return ModelFailed("Refused", f"{text}; the account has nothing left")
+            return ModelFailed("Refused", f"{text}; the account has no credit left")
         case 401 | 403:
-            return ModelFailed("Refused", f"{text}; {cure}")
+            return ModelFailed("Refused", f"{text}; {key_hint}")
     if status in (400, 413, 422, 429, 500, 503) and is_too_long(status, lower):
         return ModelFailed("ContextTooLong", text)
     reason = _reason(status, lower)
@@ -497,10 +497,10 @@ def _reason(status: int, lower: str) -> str:
     return {408: "TimedOut", 429: "RateLimited"}.get(status, "BadRequest")
 
 
-def failure_in_stream(error: Json, *, cure: str, secrets: Sequence[str] = ()) -> ModelFailed:
-    """The failure that an error in a body with status 200 stands for: its code where that is a status, else a 500."""
+def failure_in_stream(error: Json, *, key_hint: str, secrets: Sequence[str] = ()) -> ModelFailed:
+    """The failure that an error in a body with status 200 means. Its status is the error's code, or else 500."""
     body = canonical_json.encode({"error": _storable(error)})
-    return failure_of_status(_status_of(error), body, retry_after_s=None, cure=cure, secrets=secrets)
+    return failure_of_status(_status_of(error), body, retry_after_s=None, key_hint=key_hint, secrets=secrets)
 
 
 def _status_of(error: Json) -> int:
@@ -517,11 +517,11 @@ def _status_of(error: Json) -> int:
     names = " ".join(str(word).lower() for word in words)
     found = next((status for name, status in STATUS_BY_CODE.items() if name in names), None)
     message = str(error.get("message") or "").lower()
-    return found or next((status for said, status in STATUS_BY_WORDS.items() if said in message), 500)
+    return found or next((status for phrase, status in STATUS_BY_WORDS.items() if phrase in message), 500)
 
 
 def _storable(error: Json) -> Json:
-    """The error as JSON has it; as text where it has what no JSON can hold."""
+    """The error as JSON; as text if JSON cannot represent it."""
     try:
         canonical_json.encode(error)
     except ValueError:

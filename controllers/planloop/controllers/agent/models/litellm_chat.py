@@ -1,8 +1,8 @@
-"""Models of every other provider, through litellm in a process of its own, started at the first request for one.
+"""Client for all other providers, through litellm in a child process that starts with the first such request.
 
-litellm takes seconds to load and 170 MB to hold: in its own process neither touches the event loop. One process serves
-all requests, dies with its owner (its input ends), and a new one is started when it has died. The child is in
-`litellm_child.py`, and so is the form of the lines between the two.
+litellm takes seconds to load and 170 MB of memory; in a child process, this does not block the event loop. One process
+serves all requests. It ends with its owner, because its input ends, and is started again if it has ended.
+`litellm_child.py` has the child and documents the lines between the two.
 """
 
 from __future__ import annotations
@@ -30,24 +30,25 @@ from planloop.controllers.agent.models.port import ModelFailed, ModelReply, Mode
 from planloop.controllers.agent.models.reply_assembly import ReplyAssembly
 from planloop.schemas import canonical_json, limits
 from planloop.schemas.canonical_json import JsonObject
+from planloop.schemas.objects.model import with_provider
 
 LITELLM_CHILD: Final = Path(__file__).with_name("litellm_child.py")
 INSTALL_HINT: Final = "pip install 'planloop[litellm]'"
 NO_KEY_ERROR: Final = re.compile(r"(?i)missing credentials|api[_ ]key (?:client )?option must be set|no api[_ ]key")
-"""In the message of a 500 that litellm makes up itself when a provider's key is missing."""
+"""In the message of a 500 that litellm itself creates if the key of a provider is missing."""
 
 UNSTREAMED_PREFIXES: Final = ("ollama/", "ollama_chat/")
-"""litellm starts counting tool calls anew in each piece of these streams, and glues parallel calls into one."""
+"""litellm numbers the tool calls of each chunk of these streams from 0, and so joins parallel calls into one."""
 
 CONNECTION_ERROR: Final = "Connection error"
-"""In the message of a 500 that litellm makes up itself."""
+"""In the message of a 500 that litellm itself creates."""
 
 LOST_CONNECTION_ERRORS: Final = ("APIConnectionError", "MidStreamFallbackError")
-"""What litellm raises when a connection fails, before or after the first piece."""
+"""The errors that litellm raises if a connection fails, before or after the first chunk."""
 
 
 class LitellmAdapter:
-    """Asks the child; `group` holds whoever reads from it. `env` is the child's whole environment."""
+    """Sends requests to the child. The task that reads from it runs in `group`; `env` is the child's environment."""
 
     def __init__(
         self, group: TaskGroup, env: Mapping[str, str], now: Callable[[], float], python: str = sys.executable
@@ -64,12 +65,12 @@ class LitellmAdapter:
     ) -> ModelReply:
         """One attempt at `endpoint.model`, litellm's own name for it. Raises ModelFailed.
 
-        A longest reply that the provider refuses is lowered once, which costs no tokens.
+        If the provider refuses the length of the reply, it is lowered once, which costs no tokens.
         """
         try:
             return await self._complete(endpoint, request, on_delta)
-        except _Shorter as fault:
-            return await self._complete(endpoint, fault.request, on_delta, is_lowered=True)
+        except _Shorter as error:
+            return await self._complete(endpoint, error.request, on_delta, is_lowered=True)
 
     async def _complete(
         self, endpoint: ModelEndpoint, request: ModelRequest, on_delta: OnDelta | None, *, is_lowered: bool = False
@@ -78,31 +79,33 @@ class LitellmAdapter:
         try:
             with anyio.fail_after(request.timeout_s):
                 child = await self._running()
-                await child.ask(_line(endpoint, request), _Hearing(assembly, on_delta))
+                await child.ask(_line(endpoint, request), _ReplyReader(assembly, on_delta))
         except TimeoutError:
             text = f"no complete answer from {endpoint.model} within {request.timeout_s:g} s"
             raise ModelFailed("TimedOut", text, is_transient=True, usage=assembly.usage(_prompt(request))) from None
-        except _Lost as fault:
-            text = f"the litellm process ended: {fault}"
+        except _Lost as error:
+            text = f"the litellm process ended: {error}"
             raise ModelFailed("CutOff", text, is_transient=True, usage=assembly.usage(_prompt(request))) from None
-        except ValueError as fault:
-            raise ModelFailed("Garbage", f"{endpoint.model} sent no reply: {fault}", is_transient=True) from None
-        except _Unusable as fault:
-            raise ModelFailed("NotInstalled", f"{endpoint.model} needs litellm: {INSTALL_HINT} ({fault})") from None
-        except _Failed as fault:
-            shorter = None if is_lowered else _shorter(fault.said, request)
+        except ValueError as error:
+            text = f"{endpoint.model} sent an invalid reply: {error}"
+            raise ModelFailed("Garbage", text, is_transient=True) from None
+        except _Unusable as error:
+            text = f"{endpoint.model} needs litellm: {INSTALL_HINT} ({error}){_provider_hint(endpoint.model)}"
+            raise ModelFailed("NotInstalled", text) from None
+        except _Failed as error:
+            shorter = None if is_lowered else _shorter(error.report, request)
             if shorter is not None:
                 raise _Shorter(shorter) from None
-            raise self._failure(fault.said, endpoint, request, assembly) from None
+            raise self._failure(error.report, endpoint, request, assembly) from None
         failure = assembly.failure(endpoint.model, _prompt(request))
         if failure is not None:
             raise failure
-        if assembly.is_empty:  # litellm makes this of a stream that it cannot read.
+        if assembly.is_empty:  # litellm returns this for a stream that it cannot read.
             raise ModelFailed("Garbage", f"{endpoint.model} sent an empty reply", is_transient=True)
         return text_calls.calls_from_text(assembly.reply(_prompt(request)), request.tools)
 
     async def aclose(self) -> None:
-        """Ends the child; a later request starts another."""
+        """End the child; a later request starts another."""
         child, self._child = self._child, None
         if child is not None:
             await child.stop()
@@ -111,17 +114,17 @@ class LitellmAdapter:
         async with self._starting:
             if self._child is None or self._child.is_over:
                 command = [self._python, "-P", str(LITELLM_CHILD)]
-                # In its own session a Ctrl-C in the terminal does not reach it: it ends with its input.
+                # In its own session, the child gets no Ctrl-C from the terminal. It ends when its input ends.
                 process = await anyio.open_process(command, env=self._env, stderr=DEVNULL, start_new_session=True)
                 self._child = _Child(process)
                 self._group.start_soon(self._child.read)
             return self._child
 
     def _failure(
-        self, said: JsonObject, endpoint: ModelEndpoint, request: ModelRequest, assembly: ReplyAssembly
+        self, report: JsonObject, endpoint: ModelEndpoint, request: ModelRequest, assembly: ReplyAssembly
     ) -> ModelFailed:
-        kind, status = str(said["kind"]), said["status"]
-        text = errors.mask_secrets(f"{kind}: {said['message']}", endpoint.secrets)[: limits.MODEL_ERROR_CHARS]
+        kind, status = str(report["kind"]), report["status"]
+        text = errors.mask_secrets(f"{kind}: {report['message']}", endpoint.secrets)[: limits.MODEL_ERROR_CHARS]
         has_begun = bool(assembly.text or assembly.calls)
         usage = assembly.usage(_prompt(request)) if has_begun else None
         is_unanswered = CONNECTION_ERROR in text and not has_begun
@@ -136,18 +139,24 @@ class LitellmAdapter:
             return ModelFailed("Filtered", text, usage=usage)
         if kind == "Timeout":
             return ModelFailed("TimedOut", text, is_transient=True, usage=usage)
-        if NO_KEY_ERROR.search(text):  # The status says 500, as if another try could help.
-            return ModelFailed("NoKey", f"{text}; {endpoint.cure}")
+        if NO_KEY_ERROR.search(text):  # The status is 500, but another attempt would fail too.
+            return ModelFailed("NoKey", f"{text}; {endpoint.key_hint}")
         if not isinstance(status, int):
-            return ModelFailed("BadRequest", text)
-        wait_s = errors.retry_after_s(said["headers"], self._now())
+            return ModelFailed("BadRequest", f"{text}{_provider_hint(endpoint.model)}")
+        wait_s = errors.retry_after_s(report["headers"], self._now())
         return errors.failure_of_status(
-            status, text.encode(), retry_after_s=wait_s, cure=endpoint.cure, secrets=endpoint.secrets
+            status, text.encode(), retry_after_s=wait_s, key_hint=endpoint.key_hint, secrets=endpoint.secrets
         )
 
 
+def _provider_hint(model: str) -> str:
+    """A suggestion for a name without a provider, to be added to an error; empty if there is none."""
+    meant = with_provider(model)
+    return f"; did you mean `{meant}`?" if meant else ""
+
+
 class _Lost(Exception):
-    """The child ended with the request unanswered."""
+    """The child ended before it answered the request."""
 
 
 class _Unusable(Exception):
@@ -155,37 +164,37 @@ class _Unusable(Exception):
 
 
 class _Failed(Exception):
-    """litellm raised something; `said` is what the child told of it."""
+    """litellm raised an exception; `report` is the child's description of it."""
 
-    def __init__(self, said: JsonObject) -> None:
-        super().__init__(said["message"])
-        self.said = said
+    def __init__(self, report: JsonObject) -> None:
+        super().__init__(report["message"])
+        self.report = report
 
 
 class _Shorter(Exception):
-    """The provider refuses a reply of that length; `request` asks for a shorter one."""
+    """The provider refused a reply of this length; `request` asks for a shorter one."""
 
     def __init__(self, request: ModelRequest) -> None:
         super().__init__()
         self.request = request
 
 
-def _shorter(said: JsonObject, request: ModelRequest) -> ModelRequest | None:
-    """The request with the longest reply that the provider takes, when it refused `request` for that."""
-    status = said["status"] if isinstance(said["status"], int) else 0
-    found = lowered_for_request(status, str(said["message"]).encode(), request, ChatDialect())
+def _shorter(report: JsonObject, request: ModelRequest) -> ModelRequest | None:
+    """The request with the longest reply that the provider accepts, if it refused `request` for its length."""
+    status = report["status"] if isinstance(report["status"], int) else 0
+    found = lowered_for_request(status, str(report["message"]).encode(), request, ChatDialect())
     return None if found is None else replace(request, output_tokens_max=found.tokens)
 
 
-class _Hearing:
-    """Takes the pieces of one reply."""
+class _ReplyReader:
+    """Reads the lines of one reply."""
 
     def __init__(self, assembly: ReplyAssembly, on_delta: OnDelta | None) -> None:
         self._assembly = assembly
         self._on_delta = on_delta
 
     def take(self, line: JsonObject) -> bool:
-        """Takes one line; whether it was the last. Raises _Failed."""
+        """Read one line. Returns whether it was the last one. Raises _Failed."""
         if "failed" in line:
             raise _Failed(line["failed"])
         if "chunk" in line:
@@ -196,21 +205,21 @@ class _Hearing:
 
 
 class _Child:
-    """One litellm process and who waits for its lines."""
+    """One litellm process, with a stream for each request that waits for its lines."""
 
     def __init__(self, process: Process) -> None:
         self.is_over = False
         self._process = process
-        self._is_loaded = anyio.Event()  # Or it never will be.
+        self._is_loaded = anyio.Event()  # Set when litellm is loaded, or will never be.
         self._unusable = ""
         self._asked = 0
         self._waiting: dict[int, MemoryObjectSendStream[JsonObject]] = {}
         self._writing = anyio.Lock()
 
-    async def ask(self, line: bytes, hearing: _Hearing) -> None:
-        """Sends `line` under a number of its own and hears the answer out. Raises _Lost, _Failed, _Unusable.
+    async def ask(self, line: bytes, reader: _ReplyReader) -> None:
+        """Send `line` as a request and pass the lines of the answer to `reader`. Raises _Lost, _Failed, _Unusable.
 
-        Cancelled, it returns when the child has closed the connection.
+        If it is cancelled, it returns after the child has closed the connection.
         """
         self._asked += 1
         number = self._asked
@@ -218,15 +227,15 @@ class _Child:
         self._waiting[number] = send
         with send, receive:
             try:
-                # What is cancelled before then is not sent at all, and the provider is never asked.
+                # A request that is cancelled before litellm is loaded is never sent.
                 await self._is_loaded.wait()
                 if self._unusable:
                     raise _Unusable(self._unusable)
                 await self._send(b'{"id":%d,"ask":%b}\n' % (number, line))
                 async for one in receive:
-                    if hearing.take(one):
+                    if reader.take(one):
                         return
-                raise _Lost("it was killed, or it crashed")
+                raise _Lost("it was killed or crashed")
             except (anyio.get_cancelled_exc_class(), ValueError):
                 with anyio.move_on_after(limits.MODEL_CANCEL_S, shield=True):
                     await self._cancel(number, receive)
@@ -235,7 +244,7 @@ class _Child:
                 del self._waiting[number]
 
     async def read(self) -> None:
-        """Hands the child's lines to those who wait for them, until it has ended."""
+        """Pass the child's lines to the requests that wait for them, until the child has ended."""
         assert self._process.stdout is not None
         lines = BufferedByteReceiveStream(self._process.stdout)
         try:
@@ -253,8 +262,8 @@ class _Child:
                 await self.stop()
 
     async def stop(self) -> None:
-        """Ends the process and whatever it started."""
-        if self._process.returncode is None:  # Afterwards its id may be another's.
+        """Kill the process and all processes that it started."""
+        if self._process.returncode is None:  # After its end, its id may belong to another process.
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
         await self._process.aclose()
@@ -269,7 +278,7 @@ class _Child:
                 await send.send(line)
 
     async def _send(self, line: bytes) -> None:
-        """Writes a whole line or nothing: half a line would spoil the next one."""
+        """Write a whole line or nothing: half a line would corrupt the next one."""
         assert self._process.stdin is not None
         async with self._writing:
             with anyio.CancelScope(shield=True):
@@ -277,10 +286,10 @@ class _Child:
                     await self._process.stdin.send(line)
                 except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
                     self.is_over = True
-                    raise _Lost("it does not listen") from None
+                    raise _Lost("it closed its input") from None
 
     async def _cancel(self, number: int, receive: MemoryObjectReceiveStream[JsonObject]) -> None:
-        """Has the child close the connection; returns when it says so. One that still loads has none to close."""
+        """Let the child close the connection, and wait until it has. A child that still loads has no connection."""
         if self.is_over or not self._is_loaded.is_set():
             return
         with contextlib.suppress(_Lost):
@@ -290,7 +299,7 @@ class _Child:
 
 
 async def _next(receive: MemoryObjectReceiveStream[JsonObject]) -> JsonObject:
-    """The next line; an empty one when the child has ended."""
+    """The next line; an empty map if the child has ended."""
     try:
         return await receive.receive()
     except anyio.EndOfStream:
@@ -298,12 +307,12 @@ async def _next(receive: MemoryObjectReceiveStream[JsonObject]) -> JsonObject:
 
 
 def _prompt(request: ModelRequest) -> tuple[bytes, ...]:
-    """What the model reads, for an estimate of its tokens."""
+    """The part of the request that the model reads, for an estimate of its tokens."""
     return (*request.messages, request.tools)
 
 
 def _line(endpoint: ModelEndpoint, request: ModelRequest) -> bytes:
-    """What litellm is called with, as JSON on one line."""
+    """The arguments for litellm, as JSON in one line."""
     is_piecewise = endpoint.dialect.is_streamed and is_streamed(request.options)
     is_whole = endpoint.model.startswith(UNSTREAMED_PREFIXES) or not is_piecewise
     more: JsonObject = stated_options(request, ChatDialect()) | {
@@ -312,14 +321,14 @@ def _line(endpoint: ModelEndpoint, request: ModelRequest) -> bytes:
         "timeout": request.timeout_s,
         "num_retries": 0,
         "max_retries": 0,
-        "drop_params": True,  # Options that litellm knows the model not to take.
+        "drop_params": True,  # litellm drops options that the model does not support.
     }
     if not is_whole:
         more["stream_options"] = {"include_usage": True}
     if endpoint.url:
         more["api_base"] = endpoint.url
     if endpoint.key or endpoint.url:
-        more["api_key"] = endpoint.key or "none"  # Clients insist on one, servers of one's own do not.
+        more["api_key"] = endpoint.key or "none"  # Clients require a key, local servers do not.
     if endpoint.headers:
         more["extra_headers"] = dict(endpoint.headers)
     parts = [b'{"messages":[', b",".join(request.messages), b"],"]
@@ -327,4 +336,4 @@ def _line(endpoint: ModelEndpoint, request: ModelRequest) -> bytes:
         parts += [b'"tools":', request.tools, b","]
     return b"".join((*parts, canonical_json.encode(more)[1:])).replace(
         b"\n", b" "
-    )  # No JSON string holds a bare line break.
+    )  # JSON strings contain no bare line breaks.

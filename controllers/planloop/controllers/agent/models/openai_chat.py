@@ -1,8 +1,8 @@
 """Client of the OpenAI chat API, over aiohttp: OpenAI, Ollama, vLLM, llama.cpp and most vendors.
 
 `OpenAIChatAdapter.complete` makes one attempt. `chat_request` writes its body in the dialect of the server,
-`response_stream` splits the response into payloads, `reply_assembly` joins those to a reply, and `errors` reads what a
-refusal means. Retries are the caller's (`planloop.controllers.agent.turn.ask`).
+`response_stream` splits the response into payloads, `reply_assembly` joins them to a reply, and `errors` classifies
+error responses. The caller retries (`planloop.controllers.agent.turn.ask`).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class OpenAIChatAdapter:
         self._now = now
         self._is_proxied = is_proxied
         self._sessions: dict[bool, aiohttp.ClientSession] = {}  # By whether they use the proxy.
-        self._dialects: dict[tuple[str, str], ChatDialect] = {}  # What was learned, by URL and model.
+        self._dialects: dict[tuple[str, str], ChatDialect] = {}  # The dialects learned from errors, by URL and model.
 
     async def complete(
         self, endpoint: ModelEndpoint, request: ModelRequest, on_delta: OnDelta | None = None
@@ -44,13 +44,13 @@ class OpenAIChatAdapter:
         """Ask the model at `endpoint` once, within `request.timeout_s`, and return its whole reply.
 
         `on_delta` is called with each piece of text as it arrives, and with an empty text for any other chunk. If the
-        server refuses an option, a field or the length of the reply, it is asked again without it. That costs no
-        tokens, and later requests to this model begin with what was learned.
+        server refuses an option, a field or the length of the reply, the request is changed and sent again. That costs
+        no tokens, and later requests to this model use the form that was accepted.
 
-        On a failure, a timeout or cancellation the connection is closed before this returns, so that the server stops
+        On a failure, a timeout or cancellation, the connection is closed before this returns, so that the server stops
         generating. Raises ModelFailed: `TimedOut`; `Unreachable` (no connection); `CutOff` (the response ended early);
-        `Garbage` (it is not a reply); `BadRequest` (no HTTP URL, or a redirect); or what `errors` reads in a refusal.
-        If the server had begun to answer, the failure has the usage that may be billed.
+        `Garbage` (it is not a reply); `BadRequest` (no HTTP URL, or a redirect); or the failure that `errors` finds in
+        an error response. If the server had begun to answer, the failure has the usage that may be billed.
         """
         attempt = _Attempt(endpoint, request, on_delta)
         try:
@@ -62,7 +62,7 @@ class OpenAIChatAdapter:
             text = f"no complete answer from {endpoint.url} within {request.timeout_s:g} s"
             raise attempt.failure("TimedOut", text) from None
         except NotAnEventStream as error:
-            raise attempt.failure("Garbage", f"{endpoint.url} sent no reply: {error}") from None
+            raise attempt.failure("Garbage", f"{endpoint.url} sent an invalid reply: {error}") from None
 
     async def aclose(self) -> None:
         """Close all connections. A later request opens new ones."""
@@ -116,11 +116,11 @@ class OpenAIChatAdapter:
     def _refusal(self, response: aiohttp.ClientResponse, body: bytes, endpoint: ModelEndpoint) -> ModelFailed:
         if 300 <= response.status < 400:
             location = response.headers.get("Location", "elsewhere")
-            return ModelFailed("BadRequest", f"{endpoint.url} redirects to {location}: state that `url`")
+            return ModelFailed("BadRequest", f"{endpoint.url} redirects to {location}: state that URL in the plan")
         headers = {name.lower(): value for name, value in response.headers.items()}
         wait_s = errors.retry_after_s(headers, self._now())
         return errors.failure_of_status(
-            response.status, body, retry_after_s=wait_s, cure=endpoint.cure, secrets=endpoint.secrets
+            response.status, body, retry_after_s=wait_s, key_hint=endpoint.key_hint, secrets=endpoint.secrets
         )
 
     def _session(self, url: str) -> aiohttp.ClientSession:
@@ -140,7 +140,7 @@ class OpenAIChatAdapter:
 
 
 class _Attempt:
-    """One request and the part of its reply that has arrived, from which the usage of a failed attempt is estimated."""
+    """One request and the part of its reply that has arrived, to estimate the usage of a failed attempt."""
 
     def __init__(self, endpoint: ModelEndpoint, request: ModelRequest, on_delta: OnDelta | None) -> None:
         self.endpoint = endpoint
@@ -167,7 +167,10 @@ class _Attempt:
         return ModelFailed(reason, text, is_transient=is_transient, usage=usage)
 
     def lowered_limit(self, status: int, body: bytes, dialect: ChatDialect) -> LoweredLimit | None:
-        """The length of the reply to ask for instead of a refused one; None if it was not that, or too many times."""
+        """The length of the reply to ask for instead of a refused one.
+
+        None if the error has another cause, or after `limits.MODEL_LOWERED_MAX` attempts.
+        """
         found = (
             lowered_for_request(status, body, self.request, dialect)
             if self._times_lowered < limits.MODEL_LOWERED_MAX
@@ -193,7 +196,7 @@ class _Attempt:
         if body.is_stream and not (is_whole or self._assembly.finish):
             raise self.failure("CutOff", f"{self.endpoint.url} ended the stream before the reply was complete")
         if self._assembly.is_empty and not self._assembly.finish:
-            raise NotAnEventStream("there was nothing in it")
+            raise NotAnEventStream("it is empty")
         failure = self._assembly.failure(self.endpoint.url, self.prompt)
         if failure is not None:
             raise failure
@@ -212,7 +215,7 @@ class _Attempt:
     def _is_complete_without_end(self, body: BodyReader) -> bool:
         """Whether the reply was complete before the connection broke: the server stated its end, not in every chunk.
 
-        Some proxies close without the last chunk of the encoding, or state a length that is too large.
+        Some proxies close the connection without the last chunk of the encoding, or state a length that is too large.
         """
         with suppress(NotAnEventStream):
             for payload in body.end():
@@ -224,7 +227,7 @@ class _Attempt:
         if isinstance(payload, list) and len(payload) == 1:
             payload = payload[0]  # Gemini puts its errors into a list, also in a stream.
         if not isinstance(payload, dict):
-            raise NotAnEventStream("an event is no object")
+            raise NotAnEventStream("an event is not an object")
         error = errors.find_error(payload)
         if error is not None:
             raise self._failure_in_stream(payload, error)
@@ -233,14 +236,14 @@ class _Attempt:
         except ReplyTooLong as problem:
             raise NotAnEventStream(str(problem)) from None
         except ValueError as problem:
-            raise NotAnEventStream(f"an event of another shape ({problem})") from None
+            raise NotAnEventStream(f"an event is malformed ({problem})") from None
         if self._on_delta is not None:
             self._on_delta(text)
 
     def _failure_in_stream(self, payload: JsonObject, error: Json) -> ModelFailed:
         with suppress(ValueError):
-            self._assembly.take(payload)  # It may have the usage.
-        failure = errors.failure_in_stream(error, cure=self.endpoint.cure, secrets=self.endpoint.secrets)
+            self._assembly.take(payload)  # The payload may have the usage.
+        failure = errors.failure_in_stream(error, key_hint=self.endpoint.key_hint, secrets=self.endpoint.secrets)
         failure.usage = self._usage()
         return failure
 
@@ -249,7 +252,7 @@ class _Attempt:
 
 
 async def _drain(response: aiohttp.ClientResponse) -> None:
-    """Read the rest of a body, which usually came with the last event: aiohttp then keeps the connection open."""
+    """Read the rest of a body, so that aiohttp keeps the connection open. It usually came with the last event."""
     if response.content.at_eof():
         return
     try:
@@ -271,15 +274,15 @@ def _close(response: aiohttp.ClientResponse) -> None:
 def _connection_failure(error: aiohttp.ClientError, attempt: _Attempt) -> ModelFailed:
     """The failure that an error of aiohttp means."""
     endpoint = attempt.endpoint
-    start = f"; {endpoint.start}" if endpoint.start else "; is its `url` right, and does the server run?"
+    start = f"; {endpoint.start}" if endpoint.start else "; check its `url`, and that the server runs"
     match error:
         case aiohttp.InvalidURL() | aiohttp.NonHttpUrlClientError():
-            return ModelFailed("BadRequest", f"`{endpoint.url}` is no URL of an HTTP server")
+            return ModelFailed("BadRequest", f"`{endpoint.url}` is not an HTTP URL")
         case aiohttp.ClientConnectorCertificateError() | aiohttp.ClientConnectorSSLError():
-            text = f"{endpoint.url} has no certificate that this machine trusts: {error}"
+            text = f"this machine does not trust the certificate of {endpoint.url}: {error}"
             return attempt.failure("Unreachable", text, is_transient=False)
         case aiohttp.ClientHttpProxyError() | aiohttp.ClientProxyConnectionError():
-            text = f"the proxy does not let us through to {endpoint.url}: {error}"
+            text = f"the proxy refused the connection to {endpoint.url}: {error}"
             return attempt.failure("Unreachable", text)
         case aiohttp.ClientConnectorError() | aiohttp.ConnectionTimeoutError():
             why = error.strerror or f"no connection within {limits.MODEL_CONNECT_S:g} s"
@@ -288,4 +291,4 @@ def _connection_failure(error: aiohttp.ClientError, attempt: _Attempt) -> ModelF
             text = f"the connection to {endpoint.url} ended before the reply did: {error}"
             return attempt.failure("CutOff", text)
         case _:
-            return attempt.failure("Garbage", f"{endpoint.url} does not speak HTTP as it should: {error}")
+            return attempt.failure("Garbage", f"{endpoint.url} sent an invalid HTTP response: {error}")

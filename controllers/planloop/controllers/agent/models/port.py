@@ -1,8 +1,8 @@
-"""The port of language models: one attempt of one request, streamed, and what is known of a model beforehand.
+"""The port of language models: one attempt of one request, streamed, and the price and limits of a model.
 
-Adapters are beside this file; `minds/model.py` renders the prompt and reads the reply. Retries are not made here: each
-attempt is recorded and billed by whoever asks. Messages and tools are JSON bytes encoded once, in the form of the
-OpenAI chat API, which every adapter can send or read.
+The adapters are in this package; `planloop.controllers.agent.turn.model_request` makes requests and reads replies.
+Adapters do not retry: the caller records and bills each attempt. Messages and tools are JSON bytes that are encoded
+once, in the form of the OpenAI chat API, which every adapter can send or read.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from planloop.schemas.frozen import frozen
 from planloop.schemas.objects.model import parse_model_name
 
 OnDelta: TypeAlias = Callable[[str], None]
-"""Hears each stretch of text as it arrives; empty for any other sign of life."""
+"""Called with each piece of text as it arrives, and with an empty text for any other chunk."""
 
 
 @frozen
 class RequestKey:
-    """Which asking this is. `agent` is an address; `attempt` counts from 1 within the turn.
+    """Identifies a request. `agent` is an address; `attempt` counts from 1 within the turn.
 
-    `str()` leaves the uid out: it names the same asking in every run of the same plan, so recordings go by it.
+    `str()` omits the uid. It is the same for the same request in every run of a plan, so recordings use it as the key.
     """
 
     agent: str
@@ -45,7 +45,7 @@ class RequestKey:
 class ModelRequest:
     """`messages` are one JSON object each; `tools` a JSON array of function declarations, empty for none.
 
-    `options` are the plan's, passed on as they stand; `output_tokens_max` and `timeout_s` bound this attempt.
+    `options` are those of the plan, passed on unchanged; `output_tokens_max` and `timeout_s` limit this attempt.
     """
 
     key: RequestKey
@@ -58,7 +58,7 @@ class ModelRequest:
 
     @property
     def prompt_digest(self) -> str:
-        """The digest of the real model and all that it sees: equal for equal prompts, recorded and replayed too."""
+        """The digest of the real model, tools and messages: equal for equal prompts, also in a recording or replay."""
         real = parse_model_name(self.model).real
         return sha256_hex(b"\n".join((real.encode(), self.tools, *self.messages)))
 
@@ -67,7 +67,7 @@ class ModelRequest:
 class TokenUsage:
     """Tokens as the provider counted them. `cached` is part of `tokens_in`, `reasoning` of `tokens_out`; `raw` as sent.
 
-    `is_estimated`: the provider said nothing, or nothing that can be right, so it was counted here.
+    `is_estimated`: the provider sent no usage, or an implausible one, so it was estimated here.
     """
 
     tokens_in: int
@@ -82,7 +82,7 @@ class TokenUsage:
 class ModelCall:
     """A tool call as the model wrote it: its own id (may be empty or a duplicate), and arguments as raw text.
 
-    `extra` are fields that the provider wants back with the call, those of its `function` under that name.
+    `extra` are fields that the provider requires back with the call; those of its `function` are in a map of that name.
     """
 
     id: str
@@ -93,7 +93,7 @@ class ModelCall:
 
 @frozen
 class ModelReply:
-    """`finish` is stop, tool_calls or length. `extra` are fields that the provider wants back with the message."""
+    """`finish` is stop, tool_calls or length. `extra` are fields that the provider requires back with the message."""
 
     text: str = ""
     calls: tuple[ModelCall, ...] = ()
@@ -104,7 +104,7 @@ class ModelReply:
 
 @frozen
 class TokenPrice:
-    """US dollars for a million tokens. `source` and `date` say where it is from."""
+    """US dollars per million tokens. `source` and `date` say where the price comes from."""
 
     usd_in: Decimal
     usd_out: Decimal
@@ -113,7 +113,7 @@ class TokenPrice:
     date: str = ""
 
     def cost(self, usage: TokenUsage) -> Decimal:
-        """What `usage` costs, exactly."""
+        """The exact cost of `usage`, in US dollars."""
         fresh = usage.tokens_in - usage.tokens_cached
         spent = fresh * self.usd_in + usage.tokens_cached * self.usd_cached + usage.tokens_out * self.usd_out
         return spent / 1_000_000
@@ -124,7 +124,7 @@ class ModelFailed(Exception):
 
     `reason` is one word: RateLimited, Overloaded, TimedOut, CutOff, Garbage, Unreachable (all transient), Refused,
     Filtered (by a content filter), BadRequest, ContextTooLong, NoKey, NotInstalled, NotRecorded, Diverged.
-    `retry_after_s` is the provider's wish, a day at most, None for one that is no number.
+    `retry_after_s` is the wait that the provider asks for, at most a day; None if it asks for none.
     """
 
     def __init__(
@@ -139,12 +139,12 @@ class ModelFailed(Exception):
         super().__init__(message)
         self.reason = reason
         self.is_transient = is_transient
-        self.retry_after_s = _sane(retry_after_s)
+        self.retry_after_s = _bounded(retry_after_s)
         self.usage = usage
 
 
-def _sane(wish_s: float | None) -> float | None:
-    return None if wish_s is None or isnan(wish_s) else min(max(0.0, wish_s), limits.MODEL_RETRY_AFTER_MAX_S)
+def _bounded(wait_s: float | None) -> float | None:
+    return None if wait_s is None or isnan(wait_s) else min(max(0.0, wait_s), limits.MODEL_RETRY_AFTER_MAX_S)
 
 
 class ModelClient(Protocol):
@@ -155,7 +155,7 @@ class ModelClient(Protocol):
         ...
 
     def price(self, model: str) -> TokenPrice | None:
-        """None: nobody knows."""
+        """The price of the model; None if it is unknown."""
         ...
 
     def window(self, model: str) -> int:
@@ -163,16 +163,16 @@ class ModelClient(Protocol):
         ...
 
     def output_max(self, model: str) -> int:
-        """Tokens that a reply may have when the plan does not say."""
+        """Tokens that a reply may have."""
         ...
 
 
 class NoModelClient:
-    """A `ModelClient` that cannot be asked: for owners without any."""
+    """A `ModelClient` for owners without models: each request fails."""
 
     async def complete(self, request: ModelRequest, on_delta: OnDelta | None = None) -> ModelReply:
         del on_delta
-        raise ModelFailed("NotInstalled", f"{request.model} cannot be asked here")
+        raise ModelFailed("NotInstalled", f"this process has no client for {request.model}")
 
     def price(self, model: str) -> TokenPrice | None:
         del model

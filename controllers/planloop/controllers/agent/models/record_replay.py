@@ -1,8 +1,8 @@
 """Record models to a file and answer from it: `record/<file>@<model>` and `replay/<file>`.
 
-A line has the request's key, digests of the prompt and of each message, and the reply or the failure. The key names
-the same asking in every run of one plan; a prompt that differs then is `Diverged`, an asking that is on no line
-`NotRecorded`. Replaying reads the file and nothing else. Prompts are not written, only replies.
+Each line has the key of the request, digests of the prompt and of each message, and the reply or the failure. The key
+is the same for the same request in every run of a plan. If the prompt differs, the replay fails with `Diverged`; if no
+line has the key, with `NotRecorded`. A replay reads only the file. Replies are recorded, prompts are not.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from planloop.schemas.canonical_json import Json, JsonObject
 from planloop.schemas.objects.model import parse_model_name
 
 DIGEST_CHARS: Final = 16
-"""Of a message's digest: enough to tell the messages of one prompt apart."""
+"""Enough of a digest to distinguish the messages of one prompt."""
 
 LINE_PREFIX: Final = b'{"key":'
-"""Of every line: a slip in a file's name must not spoil a file of another kind."""
+"""The beginning of every line. It is checked, so that a wrong file name does not damage a file of another kind."""
 
 CompleteRequest = Callable[[ModelRequest, OnDelta | None], Awaitable[ModelReply]]
 
@@ -29,7 +29,7 @@ CompleteRequest = Callable[[ModelRequest, OnDelta | None], Awaitable[ModelReply]
 async def record_attempt(
     path: Path, ask: CompleteRequest, request: ModelRequest, on_delta: OnDelta | None
 ) -> ModelReply:
-    """What `ask` gives, after it stands in the file at `path`. A cancelled attempt leaves a line that says so."""
+    """Return the reply of `ask` after appending it to the file at `path`; failures and cancellations are kept too."""
     outcome: JsonObject = {"cancelled": True}
     try:
         reply = await ask(request, on_delta)
@@ -43,22 +43,24 @@ async def record_attempt(
 
 
 class ReplayedModels:
-    """Answers from files of recordings, each read when it is first asked for and again when it has changed."""
+    """Answers from recordings. Each file is read when it is first needed, and again after it has changed."""
 
     def __init__(self) -> None:
         self._read: dict[Path, tuple[tuple[int, int], dict[str, list[JsonObject]]]] = {}
 
     async def complete(self, path: Path, request: ModelRequest, on_delta: OnDelta | None = None) -> ModelReply:
-        """The recorded reply, or the recorded failure raised. Raises ModelFailed with NotRecorded or ReplayDiverged."""
+        """Return the recorded reply, or raise the recorded failure. Raises ModelFailed: NotRecorded, Diverged."""
         lines = self._lines(path).get(str(request.key), [])
         if not lines:
-            raise ModelFailed("NotRecorded", f"{path.name} has no {request.key}: that asking was not made then")
-        # A file may hold several runs; of those with this very prompt the last one counts.
+            text = f"{path.name} has no request {request.key}: the recorded run did not make it"
+            raise ModelFailed("NotRecorded", text)
+        # A file may have several runs. The last one with the same prompt counts.
         line = next((one for one in reversed(lines) if one["prompt"] == request.prompt_digest), None)
         if line is None:
             raise ModelFailed("Diverged", f"{request.key}: {prompt_difference(lines[-1], request)}")
         if "cancelled" in line:
-            raise ModelFailed("NotRecorded", f"{path.name} has no reply to {request.key}: it was cancelled then")
+            text = f"{path.name} has no reply to {request.key}: the request was cancelled in the recorded run"
+            raise ModelFailed("NotRecorded", text)
         if "failed" in line:
             raise _failure(line["failed"])
         reply = _reply(line["reply"])
@@ -67,7 +69,7 @@ class ReplayedModels:
         return reply
 
     def model(self, path: Path) -> str:
-        """The model that was recorded, when there is one file line at least; empty otherwise."""
+        """The recorded model; empty if the file has no line."""
         lines = next(iter(self._lines(path).values()), []) if path.is_file() else []
         return str(lines[-1]["model"]) if lines else ""
 
@@ -78,24 +80,25 @@ class ReplayedModels:
             known = self._read.get(path)
             if known is None or known[0] != seen:
                 known = self._read[path] = (seen, _by_key(path))
-        except OSError as fault:
-            raise ModelFailed("NotRecorded", f"the recording {path} cannot be read: {fault.strerror}") from None
+        except OSError as error:
+            raise ModelFailed("NotRecorded", f"the recording {path} cannot be read: {error.strerror}") from None
         return known[1]
 
 
 def prompt_difference(line: JsonObject, request: ModelRequest) -> str:
-    """A sentence on where the prompt of `request` leaves the recorded one."""
+    """The first difference between the prompt of `request` and the recorded one, as text."""
     real = parse_model_name(request.model).real
     if real and line["model"] != real:
-        return f"it was recorded with {line['model']}, and is asked of {real}"
+        return f"the recording is of {line['model']}, not of {real}"
     if line["tools"] != _short(request.tools):
-        return "the tools that are offered are not those of the recording"
+        return "the declared tools differ from those in the recording"
     then, now = line["messages"], [_short(one) for one in request.messages]
     at = next((place for place, pair in enumerate(zip(then, now, strict=False)) if pair[0] != pair[1]), None)
     if at is not None:
-        return f"message {at + 1} of {len(now)} is another than in the recording: {_shown(request.messages[at])}"
+        return f"message {at + 1} of {len(now)} differs from the recording: {_shown(request.messages[at])}"
     if len(now) > len(then):
-        return f"{len(now)} messages, {len(then)} in the recording; new is {_shown(request.messages[len(then)])}"
+        new = _shown(request.messages[len(then)])
+        return f"{len(now)} messages, {len(then)} in the recording; the first new one is {new}"
     return f"{len(now)} messages, {len(then)} in the recording"
 
 
@@ -110,7 +113,7 @@ def _head(request: ModelRequest) -> JsonObject:
 
 
 def _append(path: Path, line: JsonObject) -> None:
-    """One write at the end of the file, so that lines of several requests never mix."""
+    """Append a line in one write, so that lines of several requests never mix."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         to = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)  # Prompts and answers of agents.
@@ -118,27 +121,27 @@ def _append(path: Path, line: JsonObject) -> None:
             os.write(to, _gap(path) + canonical_json.encode(line) + b"\n")
         finally:
             os.close(to)
-    except OSError as fault:
-        raise ModelFailed("BadRequest", f"the recording {path} cannot be written: {fault.strerror}") from None
+    except OSError as error:
+        raise ModelFailed("BadRequest", f"the recording {path} cannot be written: {error.strerror}") from None
 
 
 def _gap(path: Path) -> bytes:
-    """A line break where a crash or a full disk left half a line. Raises ModelFailed for a file of another kind."""
+    """A line break if a crash or full disk left half a line. Raises ModelFailed for a file of another kind."""
     with path.open("rb") as file:
         begin = file.read(len(LINE_PREFIX))
         if not begin:
             return b""
         if begin != LINE_PREFIX:
-            raise ModelFailed("BadRequest", f"{path} is no recording, so nothing is added to it")
+            raise ModelFailed("BadRequest", f"{path} is not a recording, so nothing was added to it")
         file.seek(-1, os.SEEK_END)
         return b"" if file.read(1) == b"\n" else b"\n"
 
 
 def _by_key(path: Path) -> dict[str, list[JsonObject]]:
-    """The whole lines of a file; what a crash left of one is passed over."""
+    """The complete lines of a file, by key; half lines from a crash are ignored."""
     found: dict[str, list[JsonObject]] = {}
     with path.open("rb") as file:
-        lines = (line for line in file if line.startswith(LINE_PREFIX))  # A file of another kind is passed over fast.
+        lines = (line for line in file if line.startswith(LINE_PREFIX))  # Skips files of another kind without parsing.
         values = [value for line in lines if (value := _decoded(line)) is not None]
     for value in values:
         if isinstance(value, dict) and {"key", "model", "prompt", "tools", "messages"} <= value.keys():
@@ -147,7 +150,7 @@ def _by_key(path: Path) -> dict[str, list[JsonObject]]:
 
 
 def _decoded(line: bytes) -> Json:
-    """The value of a line, None for half a one."""
+    """The value of a line; None for half a line."""
     try:
         return canonical_json.decode(line)
     except ValueError:

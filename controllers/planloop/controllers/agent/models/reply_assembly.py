@@ -14,15 +14,15 @@ from planloop.controllers.agent.models.reply_pieces import PartialCalls, intende
 from planloop.schemas import canonical_json, limits
 from planloop.schemas.canonical_json import Json, JsonObject
 
-# Why a reply ended, in the words of many providers; a reply that did not end well is a failed attempt.
+# Finish reasons, in the words of many providers.
 #
-# stop, length and tool_calls are the ends of an answer. What a content filter cut is reported as such. Every other word
-# (error, abort, insufficient_system_resource, malformed_function_call, …) means that the reply broke.
+# An answer ends with stop, length or tool_calls. A reply that a content filter cut, or with any other finish reason
+# (error, abort, insufficient_system_resource, malformed_function_call, …), is a failed attempt.
 
 STOP, LENGTH, CALLS, FILTERED, BROKEN = "stop", "length", "tool_calls", "content_filter", "broken"
 
 _WORDS: Final[Mapping[str, str]] = {
-    "": "null none undefined unspecified",  # Of a reply that goes on.
+    "": "null none undefined unspecified",  # The reply has not ended.
     STOP: "stop end end_turn end_of_turn eos eos_token eos_found end_of_text end_of_sequence stop_sequence stop_token "
     "stop_string complete completed done finish finished stopped normal success",
     CALLS: "tool_calls tool_call tool_use tool function_call function_calls",
@@ -34,17 +34,17 @@ _WORDS: Final[Mapping[str, str]] = {
 FINISH_KINDS: Final[Mapping[str, str]] = {word: kind for kind, words in _WORDS.items() for word in words.split()}
 _HUMP: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _NATIVE: Final = frozenset(("malformed_function_call", "unexpected_tool_call", "malformed_response"))
-"""Ends of Gemini that OpenRouter hands on as `stop`, with the word itself in `native_finish_reason`."""
+"""Finish reasons of Gemini that OpenRouter reports as `stop`, with the original in `native_finish_reason`."""
 
 
 def finish_kind(stated: str) -> str:
-    """Which kind of end `stated` is; empty for no word at all."""
+    """The kind of the finish reason `stated`; empty without one."""
     word = _word(stated)
     return FINISH_KINDS.get(word, BROKEN) if word else ""
 
 
 def stated_finish(choice: JsonObject) -> str:
-    """The word for the end in a choice of a reply or a chunk; empty when it goes on."""
+    """The finish reason in a choice of a reply or chunk; empty if the reply has not ended."""
     found = _text(choice.get("finish_reason") or choice.get("finishReason"))
     native = choice.get("native_finish_reason")
     if native and _word(_text(native)) in _NATIVE:
@@ -53,24 +53,24 @@ def stated_finish(choice: JsonObject) -> str:
 
 
 def _text(stated: Json) -> str:
-    """SGLang has an object with the word as its `type`."""
+    """The finish reason as text. SGLang sends an object with the word as its `type`."""
     if isinstance(stated, dict):
         stated = stated.get("type") or stated.get("reason")
     return str(stated or "")
 
 
 def _word(stated: str) -> str:
-    """In lower case, its parts joined by underscores."""
+    """A finish reason in lower case, with underscores between its parts."""
     word = re.sub(r"[\s-]+", "_", _HUMP.sub("_", stated.strip())).lower()
     return word.removeprefix("finish_reason_")
 
 
-# Usage in tokens: read from what providers say in their different words, or estimated here.
+# Usage in tokens: parsed from the different forms of providers, or estimated here.
 #
-# A count decides what is billed, so it is believed only as far as our own estimate allows.
+# The count decides what is billed, so it is used only if it is plausible by our own estimate.
 
 BYTES_PER_TEXT_TOKEN: Final = 4
-"""English prose has 4 to 5 bytes a token, code and JSON 3 to 4 with the tokenizers in use since 2023."""
+"""English prose has 4 to 5 bytes per token, code and JSON 3 to 4, with the tokenizers in use since 2023."""
 
 
 INPUT_COUNT_NAMES: Final = ("prompt_tokens", "input_tokens", "promptTokenCount")
@@ -79,22 +79,22 @@ CACHE_READ_NAME: Final = "cache_read_input_tokens"
 
 
 def tokens_in_text(size_bytes: int) -> int:
-    """About how many tokens so many bytes of text are; errs upwards for prose."""
+    """The estimated tokens of text of this size; for prose, it tends to be too high."""
     return -(-size_bytes // BYTES_PER_TEXT_TOKEN)
 
 
 def estimate_usage(prompt: Iterable[bytes], reply: Iterable[bytes]) -> TokenUsage:
-    """Usage counted here."""
+    """Usage estimated from the sizes of prompt and reply."""
     tokens_in, tokens_out = (tokens_in_text(sum(len(one) for one in side)) for side in (prompt, reply))
     return TokenUsage(tokens_in, tokens_out, is_estimated=True)
 
 
 def usage_from_raw(raw: JsonObject) -> TokenUsage:
-    """Usage as a provider words it. What it keeps apart as cached or reasoning is counted into in and out.
+    """Usage from a provider's own fields. Cached and reasoning tokens that it counts separately are added.
 
-    OpenAI has the cached tokens in `prompt_tokens_details`, DeepSeek in `prompt_cache_hit_tokens`, proxies of
-    Anthropic in `cache_read_input_tokens`, which Anthropic itself and some of them leave out of the input. xAI and
-    Gemini leave reasoning out of `completion_tokens` and count it in `total_tokens`.
+    OpenAI has cached tokens in `prompt_tokens_details`, DeepSeek in `prompt_cache_hit_tokens`, proxies of Anthropic in
+    `cache_read_input_tokens`, which Anthropic and some proxies do not count as input. xAI and Gemini do not count
+    reasoning in `completion_tokens`, only in `total_tokens`.
     """
     tokens_in = _count(raw, *INPUT_COUNT_NAMES) + _apart(raw)
     tokens_out = _count(raw, *OUTPUT_COUNT_NAMES)
@@ -111,7 +111,7 @@ def usage_from_raw(raw: JsonObject) -> TokenUsage:
 
 
 def fill_counts(raw: JsonObject, before: JsonObject) -> JsonObject:
-    """`raw` with the counts of `before` where it has none: some state the input first and the output last."""
+    """`raw` with missing counts taken from `before`: some providers send the input first and the output last."""
     missing = {
         name: before[name]
         for names in (INPUT_COUNT_NAMES, OUTPUT_COUNT_NAMES)
@@ -123,43 +123,43 @@ def fill_counts(raw: JsonObject, before: JsonObject) -> JsonObject:
 
 
 def counts_nothing(raw: JsonObject) -> bool:
-    """Whether `raw` counts no tokens at all: some close a reply with zeros."""
+    """Whether `raw` counts no tokens at all: some providers end a reply with zeros."""
     return not (_count(raw, *INPUT_COUNT_NAMES) or _count(raw, *OUTPUT_COUNT_NAMES))
 
 
 def _apart(raw: JsonObject) -> int:
-    """Cached tokens that are not part of the input stated."""
+    """Cached tokens that the stated input does not include."""
     read, stated = _count(raw, CACHE_READ_NAME), _count(raw, *INPUT_COUNT_NAMES)
     is_anthropics = "input_tokens" in raw and "prompt_tokens" not in raw
     return read + _count(raw, "cache_creation_input_tokens") if is_anthropics or read > stated else 0
 
 
 def plausible_usage(raw: JsonObject, counted: TokenUsage) -> TokenUsage:
-    """Usage as a provider states it in `raw`, where it is plausible; `counted` is our own estimate.
+    """Usage as a provider states it in `raw`, if it is plausible; `counted` is our own estimate.
 
-    A prompt or a reply costs something, and no tokenizer is off by more than `limits.USAGE_SLACK`. A count outside of
-    that bills the estimate. The room above is wide: providers add to a prompt, and count thoughts that nothing shows.
+    A count that is zero for text, or differs from the estimate by more than the factor `limits.USAGE_SLACK`, is
+    replaced by the estimate. The upper limit is wide, because providers add text to prompts and count hidden thoughts.
     """
-    said = usage_from_raw(raw)
-    is_in = _can_be(said.tokens_in, counted.tokens_in, limits.USAGE_ADDED_TOKENS)
-    is_out = _can_be(said.tokens_out, counted.tokens_out, limits.USAGE_THOUGHT_TOKENS)
+    stated = usage_from_raw(raw)
+    is_in = _can_be(stated.tokens_in, counted.tokens_in, limits.USAGE_ADDED_TOKENS)
+    is_out = _can_be(stated.tokens_out, counted.tokens_out, limits.USAGE_THOUGHT_TOKENS)
     if is_in and is_out:
-        return said
-    tokens_in = said.tokens_in if is_in else counted.tokens_in
-    tokens_out = said.tokens_out if is_out else counted.tokens_out
-    cached = min(said.tokens_cached, tokens_in) if is_in else 0
-    reasoning = min(said.tokens_reasoning, tokens_out) if is_out else 0
+        return stated
+    tokens_in = stated.tokens_in if is_in else counted.tokens_in
+    tokens_out = stated.tokens_out if is_out else counted.tokens_out
+    cached = min(stated.tokens_cached, tokens_in) if is_in else 0
+    reasoning = min(stated.tokens_reasoning, tokens_out) if is_out else 0
     return TokenUsage(tokens_in, tokens_out, cached, reasoning, raw, is_estimated=True)
 
 
-def _can_be(said: int, counted: int, added: int) -> bool:
+def _can_be(stated: int, counted: int, added: int) -> bool:
     """Whether a provider's count is plausible if ours is `counted` and up to `added` tokens are hidden from us."""
     slack = limits.USAGE_SLACK
-    return (said > 0 or not counted) and counted // slack <= said <= counted * slack + added
+    return (stated > 0 or not counted) and counted // slack <= stated <= counted * slack + added
 
 
 def _count(raw: Json, *names: str) -> int:
-    """The first of `names` that holds more than zero; 0 when none does."""
+    """The first positive count among `names`; 0 if there is none."""
     if not isinstance(raw, dict):
         return 0
     return next((found for name in names if (found := _number(raw.get(name)))), 0)
@@ -171,36 +171,33 @@ def _number(value: Json) -> int | None:
         return int(value)
     if isinstance(value, float):
         return max(0, int(value)) if isfinite(value) else None
-    # An integer may be too large for isfinite().
+    # isfinite() raises for very large integers.
     return max(0, value) if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-# A reply put together from the pieces of a stream, or from a whole message, however a provider shapes it.
-#
-# Text, tool calls (`planloop.controllers.agent.models.reply_pieces`), the fields that go back to the provider
-# (`planloop.controllers.agent.models.reply_pieces`), usage and how it ended.
+# The assembly of a reply. `planloop.controllers.agent.models.reply_pieces` joins tool calls and extra fields.
 
 TEXT_PARTS: Final = (None, "text", "output_text", "input_text", "refusal")
 REPEATED_TEXT_CHARS: Final = 16
-"""From this length on, a last piece of text that equals all before it says it again; a shorter one may be a "ha"."""
+"""From this length on, a last piece that equals all text before it is a repetition. A shorter one may be new text."""
 
 
 class ReplyTooLong(ValueError):
-    """More than any model writes in one reply: everything that keeps it would swell."""
+    """The reply is longer than `limits.MODEL_REPLY_CHARS_MAX`."""
 
 
 class ReplyAssembly:
-    """One reply as it arrives: `text` and `calls` so far, and `finish` in the provider's own word."""
+    """One reply as it arrives: `text` and `calls` so far, and `finish`, the provider's own finish reason."""
 
     def __init__(self) -> None:
         self.finish = ""
-        self.ends = 0  # Pieces that stated an end: one that every piece states says nothing.
-        self._stated: list[JsonObject] = []  # The newest two words on usage.
+        self.ends = 0  # Counts pieces with a finish reason: if every piece has one, it does not mean the end.
+        self._stated: list[JsonObject] = []  # The last two usages.
         self._text: list[str] = []
-        self._parts: list[Json] | None = None  # Of a content that is not only text.
+        self._parts: list[Json] | None = None  # The parts of a content that is not only text.
         self._size = 0  # Characters of text, arguments and extra fields.
         self._calls = PartialCalls()
-        self._extra: dict[str, list[Json]] = {}  # Each field in its pieces.
+        self._extra: dict[str, list[Json]] = {}  # The pieces of each field.
 
     @property
     def text(self) -> str:
@@ -214,11 +211,11 @@ class ReplyAssembly:
     @property
     def is_counted(self) -> bool:
         """Whether the provider reports usage."""
-        return self._said() is not None
+        return self._last_usage() is not None
 
     @property
     def calls(self) -> tuple[ModelCall, ...]:
-        """In the order in which they began. Pieces without any name are noise."""
+        """The calls in the order in which they began. Pieces without name and arguments are ignored."""
         return tuple(
             ModelCall(one.id, one.name, arguments, {} if at else one.extra)
             for one in self._calls.all
@@ -227,11 +224,11 @@ class ReplyAssembly:
         )
 
     def take(self, chunk: JsonObject) -> str:
-        """Adds one chunk of a stream, or a whole answer; the new text.
+        """Add one chunk of a stream, or a whole answer. Returns its text.
 
-        Raises ValueError for one of another shape, ReplyTooLong for one too many.
+        Raises ValueError if it is malformed, ReplyTooLong if the reply is too long.
         """
-        # Once for every token: what most chunks do not have is looked for by its name alone.
+        # This runs for every token, so rare fields are first looked up by name only.
         if "usage" in chunk or "x_groq" in chunk:
             self._take_usage(chunk)
             self._take_usage(chunk.get("x_groq"))
@@ -240,10 +237,10 @@ class ReplyAssembly:
             return ""
         choice = choices[0] if isinstance(choices, list) else None
         if not isinstance(choice, dict):
-            raise ValueError("`choices` is no list of objects")
+            raise ValueError("`choices` is not a list of objects")
         delta = choice.get("delta") or self._without_delta(choice)
         if not isinstance(delta, dict):
-            raise ValueError("a delta is no object")
+            raise ValueError("a delta is not an object")
         for holder in (choice, delta):
             if holder.get("finish_reason") or "finishReason" in holder or "usage" in holder:
                 self._take_end(holder)
@@ -253,8 +250,8 @@ class ReplyAssembly:
         return text
 
     def _without_delta(self, choice: JsonObject) -> Json:
-        """What a choice has in place of a delta: a whole message, or the text of the older API of completions."""
-        if "message" in choice and self._is_blank:  # Beside deltas, a message says everything again.
+        """What a choice has instead of a delta: a whole message, or the text of the older completions API."""
+        if "message" in choice and self._is_blank:  # After deltas, a message only repeats them.
             message = choice["message"] or {}
             if self._extra and isinstance(message, dict):
                 return {name: value for name, value in message.items() if name not in self._extra}
@@ -262,14 +259,14 @@ class ReplyAssembly:
         return {"content": choice["text"]} if isinstance(choice.get("text"), str) else {}
 
     def _take_end(self, holder: JsonObject) -> None:
-        """Takes how a choice or a delta says that the reply ended, and its usage."""
+        """Add the finish reason and the usage of a choice or delta."""
         self._take_usage(holder)
         stated = stated_finish(holder)
         self.ends += bool(stated)
         self.finish = stated or self.finish
 
     def reply(self, prompt: Iterable[bytes]) -> ModelReply:
-        """The reply, complete. Usage that is missing or absurd is estimated over `prompt` and what was written."""
+        """The complete reply. Missing or implausible usage is estimated from `prompt` and the text of the reply."""
         whole = reply_pieces.join_surrogates
         calls = tuple(
             ModelCall(whole(one.id), whole(one.name), whole(one.arguments), reply_pieces.storable_fields(one.extra))
@@ -296,8 +293,8 @@ class ReplyAssembly:
         """Usage so far: the provider's count if it is plausible, otherwise our estimate."""
         written = [self.text, *(one.name + one.arguments for one in self._calls.all)]
         counted = estimate_usage(prompt, (text.encode(errors="replace") for text in written))
-        said = self._said()
-        return counted if said is None else plausible_usage(said, counted)
+        stated = self._last_usage()
+        return counted if stated is None else plausible_usage(stated, counted)
 
     @property
     def _is_blank(self) -> bool:
@@ -309,8 +306,8 @@ class ReplyAssembly:
             fields["content"] = reply_pieces.merge_field([], self._parts)
         return reply_pieces.storable_fields(fields) if fields else {}
 
-    def _said(self) -> JsonObject | None:
-        """The last word of the provider on usage that a log can hold, with counts that only the one before has."""
+    def _last_usage(self) -> JsonObject | None:
+        """The provider's last usage that a log can store; missing counts come from the one before."""
         kept: list[JsonObject] = []
         for raw in reversed(self._stated):
             with suppress(ValueError):
@@ -318,7 +315,7 @@ class ReplyAssembly:
         return fill_counts(kept[0], kept[-1]) if kept else None
 
     def _take_usage(self, holder: Json) -> None:
-        """Some say it once, some with every chunk, some once more with zeros."""
+        """Add the usage in `holder`. Providers send it once, with every chunk, or again with zeros at the end."""
         raw = holder.get("usage") if isinstance(holder, dict) else None
         if isinstance(raw, dict) and raw and not (self._stated and counts_nothing(raw)):
             self._stated = [*self._stated[-1:], raw]
@@ -332,7 +329,7 @@ class ReplyAssembly:
     def _take_delta(self, delta: JsonObject, *, is_last: bool) -> str:
         content = delta.get("content")
         if is_last and content and len(text := _text_of(content)) >= REPEATED_TEXT_CHARS and text == self.text:
-            content = None  # All of it once more, with the end.
+            content = None  # The last chunk repeats the whole text.
         text = self._take_content(content) if content else ""
         if not text and delta.get("refusal"):
             text = _text_of(delta["refusal"])
@@ -363,11 +360,11 @@ class ReplyAssembly:
             self._extra.setdefault(name, []).append(value)
 
     def _take_calls(self, delta: JsonObject) -> None:
-        raw = delta.get("tool_calls") or [{"function": delta["function_call"]}]  # The older word for a single call.
+        raw = delta.get("tool_calls") or [{"function": delta["function_call"]}]  # The older form of a single call.
         if isinstance(raw, dict) and ("function" in raw or "name" in raw):
             raw = [raw]
         if not isinstance(raw, list):
-            raise ValueError("`tool_calls` is no list")
+            raise ValueError("`tool_calls` is not a list")
         pieces = [parse_piece(one) for one in raw if one is not None]
         for piece in pieces:
             self._count(
@@ -382,19 +379,19 @@ class ReplyAssembly:
 
 
 def _kept(raw: JsonObject) -> JsonObject:
-    """`raw` as a log can hold it. Raises ValueError for NaN and the like, and for more than a count needs."""
+    """`raw` in a form that a log can store. Raises ValueError if it has NaN or similar, or is too large."""
     if len(raw) < limits.USAGE_BYTES_MAX // 64 and all(
         type(count) is int and name.isascii() and abs(count) < _LARGE for name, count in raw.items()
     ):
         return raw
     content = canonical_json.encode(raw)
     if len(content) > limits.USAGE_BYTES_MAX:
-        raise ValueError("it is no count of tokens")
+        raise ValueError("the usage is too large")
     kept: JsonObject = canonical_json.decode_foreign(content)
     return kept
 
 
-_LARGE: Final = 1 << 53  # Numbers below it are printed in one form everywhere.
+_LARGE: Final = 1 << 53  # Smaller integers have one form in all JSON encoders.
 
 
 def _is_text(part: Json) -> bool:
@@ -402,7 +399,7 @@ def _is_text(part: Json) -> bool:
 
 
 def _text_of(content: Json) -> str:
-    """Text as a string or as a list of parts; parts that are no text are not for the transcript."""
+    """The text of a content, which is a string or a list of parts; other parts are left out."""
     if isinstance(content, str):
         return content
     if isinstance(content, dict):

@@ -1,4 +1,4 @@
-"""Pieces of a reply: tool calls however a provider cuts and numbers them, and fields that go back to the provider."""
+"""Join the pieces of a streamed reply: tool calls, and fields that must be sent back to the provider."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from planloop.schemas import canonical_json
 from planloop.schemas.canonical_json import Json, JsonObject
 from planloop.schemas.frozen import frozen
 
-# Fields of a reply that planloop does not read and the provider wants back: thoughts, their signatures, and the like.
+# Fields of a reply that planloop does not read and that the provider requires back, such as thoughts and signatures.
 #
-# DeepSeek and Moonshot want `reasoning_content` of a message with calls, Anthropic its thinking blocks, Gemini the
-# `extra_content` of a call, OpenRouter `reasoning_details`. A field that is unknown here goes back as it came.
+# DeepSeek and Moonshot require the `reasoning_content` of messages with calls, Anthropic its thinking blocks, Gemini
+# the `extra_content` of calls, OpenRouter `reasoning_details`. Unknown fields are sent back unchanged.
 
 ANSWER_ONLY_FIELDS: Final = frozenset(
     (
@@ -22,20 +22,20 @@ ANSWER_ONLY_FIELDS: Final = frozenset(
         "finish_reason stop_reason usage error"
     ).split()
 )
-"""Fields of a message that are read here, or that no provider takes back."""
+"""Fields of a message that planloop reads, or that no provider accepts back."""
 
 REPLACED_TEXTS: Final = frozenset(("type", "id", "format", "role", "name", "index"))
-"""Texts that come with every piece: the newest one counts. Other texts are continued."""
+"""Texts that are repeated in every piece: the newest one counts. Other texts are continued."""
 
 BLOCK_ENDINGS: Final = frozenset(("signature", "data", "thought_signature", "encrypted_content"))
-"""Texts that end a block, and that come whole."""
+"""Texts that end a block and are sent in one piece."""
 
 STREAMED_TEXTS: Final = frozenset(("text", "thinking", "summary", "reasoning"))
-"""What is written piece by piece in a block."""
+"""Texts of a block that are streamed in pieces."""
 
 
 def fields_to_return(message: JsonObject) -> JsonObject:
-    """The fields of a message or a delta that go back to the provider."""
+    """The fields of a message or delta that must be sent back to the provider."""
     return {
         name: value for name, value in message.items() if name not in ANSWER_ONLY_FIELDS and value not in (None, "", [])
     }
@@ -52,7 +52,7 @@ def join_field(pieces: Sequence[Json]) -> Json:
 
 
 def merge_field(old: Json, new: Json, name: str = "") -> Json:
-    """The field `name` with the piece `new` added to what came before."""
+    """The value `old` of the field `name` with the piece `new` added."""
     if new in (None, "", []):
         return old
     if isinstance(old, str) and isinstance(new, str):
@@ -67,7 +67,7 @@ def merge_field(old: Json, new: Json, name: str = "") -> Json:
 
 
 def storable_fields(extra: JsonObject) -> JsonObject:
-    """What a log can hold of `extra`, by field. Halves of surrogate pairs are joined, NaN and deep nesting left out."""
+    """The fields of `extra` that a log can store: surrogate pairs are joined, NaN and deep nesting are left out."""
     kept: JsonObject = {}
     for name, value in extra.items():
         try:
@@ -78,7 +78,7 @@ def storable_fields(extra: JsonObject) -> JsonObject:
 
 
 def field_size_chars(value: Json) -> int:
-    """Characters of a field, about."""
+    """The approximate number of characters of a field."""
     if isinstance(value, str):
         return len(value)
     if isinstance(value, dict):
@@ -87,7 +87,7 @@ def field_size_chars(value: Json) -> int:
 
 
 def join_surrogates(text: str) -> str:
-    """`text` with the surrogate pairs joined that came in halves; a half without the other becomes U+FFFD."""
+    """`text` with halves of surrogate pairs joined; a half without the other becomes U+FFFD."""
     return text if text.isascii() else text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
@@ -100,7 +100,7 @@ def _whole(value: Json) -> Json:
 
 
 def _lists(old: list[Json], new: list[Json]) -> list[Json]:
-    """Blocks: one with an index goes to that of the same index, one without continues the last while it is open."""
+    """Lists of blocks: a piece with an index continues the block of that index, another piece the last open block."""
     blocks = list(old)
     for piece in new:
         at = _place(blocks, piece)
@@ -131,29 +131,29 @@ def _is_same(one: JsonObject, other: JsonObject, *names: str) -> bool:
 
 
 def _may_be(last: JsonObject, piece: JsonObject) -> bool:
-    """Whether two blocks have no ids that tell them apart."""
+    """Whether two blocks may be the same: they do not have different ids."""
     return not (last.get("id") and piece.get("id") and last["id"] != piece["id"])
 
 
-# Tool calls put together from the pieces of a stream, however a provider cuts and numbers them.
+# Tool calls from the pieces of a stream.
 #
-# A piece belongs to a call by its index, its id, or its place. Providers send index 0 for all calls, another index with
-# each piece or none, an id once, in every piece, another one each time or never, the head of a call again, and `{}` or
-# `null` before the arguments. Two rules decide: a call must never swallow the next one, and a piece without a name
-# never begins a call while another one is there. Arguments stay the text that the model wrote.
+# A piece belongs to a call by its index, its id, or its position. Providers differ: index 0 for all calls, another
+# index in each piece, or none; an id once, in every piece, a new one each time, or never; a repeated head of a call;
+# `{}` or `null` before the arguments. Two rules decide: two calls are never joined into one, and a piece without a name
+# never begins a call after the first one. Arguments stay the text that the model wrote.
 
 EMPTY_ARGUMENTS: Final = frozenset({"{}", "null"})
-"""Arguments that stand for none: the real ones may follow."""
+"""Arguments that mean none; the real ones may follow."""
 
-EMPTY_ARGUMENTS_CHARS: Final = 16  # With blanks around them: long arguments are not looked through with every piece.
+EMPTY_ARGUMENTS_CHARS: Final = 16  # Including blanks. Longer arguments are not checked for being empty.
 ARGUMENT_ALIASES: Final = ("input", "parameters")
-"""What some call the arguments: Anthropic, Llama."""
+"""Other names of the arguments, of Anthropic and Llama."""
 
 KNOWN_MEMBERS: Final = frozenset({"index", "id", "type", "function", "name", "arguments", *ARGUMENT_ALIASES})
 
 _DECODER: Final = json.JSONDecoder()
 _AFTER: Final = re.compile(r"(?:[\s}\]`]|</?[\w:]+>|<\|[^|>]*\|>)*")
-"""What models leave behind arguments: a brace too many, or the mark that ends a call in their own notation."""
+"""Text that models write after arguments: an extra brace, or the end mark of a call in their own notation."""
 
 
 @frozen
@@ -176,14 +176,14 @@ class CallPiece:
 
 
 def parse_piece(raw: Json) -> CallPiece:
-    """Raises ValueError for a piece of another shape."""
+    """One member of `tool_calls`. Raises ValueError if it is malformed."""
     if not isinstance(raw, dict):
-        raise ValueError("a tool call is no object")
+        raise ValueError("a tool call is not an object")
     function = raw.get("function")
     if function is None:
         function = {name: raw[name] for name in ("name", "arguments", *ARGUMENT_ALIASES) if name in raw}
     if not isinstance(function, dict):
-        raise ValueError("a tool call is no object")
+        raise ValueError("a tool call is not an object")
     arguments = function.get("arguments")
     if "arguments" not in function:
         arguments = next(
@@ -213,18 +213,18 @@ class PartialCall:
 
     @property
     def whole_arguments(self) -> str:
-        """The arguments, complete. Of a provider that sends all of them so far with each piece, the last piece."""
+        """The complete arguments. If each piece repeats all arguments so far, these are the last piece."""
         is_snapshot = self._last != self._first and self._last.startswith(self._first)
         return self._last if is_snapshot and _is_json(self._last) and not _is_json(self.arguments) else self.arguments
 
     @property
     def has_begun(self) -> bool:
-        """Whether more than (a part of) its id is known."""
+        """Whether its name or arguments have begun."""
         return bool(self.name or self.arguments)
 
     @property
     def is_whole(self) -> bool:
-        """Whether its arguments are a JSON value: what comes next can only be another call."""
+        """Whether its arguments are a complete JSON value, so that the next piece can only begin another call."""
         if not self.arguments or _is_empty(self.arguments):
             return False
         try:
@@ -236,33 +236,33 @@ class PartialCall:
     def is_followed_by(self, piece: CallPiece) -> bool:
         """Whether a piece at the same index begins another call."""
         has_other_id = bool(piece.id and self.id and piece.id != self.id and self.has_begun)
-        if not self.name or self._is_all_of(piece):  # Its name comes late, or everything once more.
+        if not self.name or self._is_all_of(piece):  # The name comes late, or the piece repeats the whole call.
             return has_other_id and bool(piece.name)
-        if not piece.name:  # A head whose name comes later, or more of this call under another id.
+        if not piece.name:  # The head of a call whose name comes later, or more of this call with another id.
             return has_other_id and not piece.arguments and self.is_whole
         if has_other_id:
-            return piece.name != self.name or not self._goes_on_with(piece)
+            return piece.name != self.name or not self._continues_with(piece)
         if not self.arguments:
-            return False  # Without arguments so far, a name can only be more of this one.
+            return False  # Before any arguments, a name can only continue this call.
         if piece.name == self.name and piece.id and not piece.arguments:
-            return False  # The head once more, to close the call.
+            return False  # The head is repeated to end the call.
         if _is_empty(self.arguments) and piece.id != self.id:
-            return True  # Two calls without arguments, and no id to tell them apart.
+            return True  # Two calls without arguments and without ids.
         return self.is_whole or piece.name != self.name
 
     def _is_all_of(self, piece: CallPiece) -> bool:
-        """Whether `piece` says the whole call again: with its id, its name and its arguments."""
+        """Whether `piece` repeats the whole call, with its id, name and arguments."""
         is_alike = bool(piece.id) and (piece.id, piece.name) == (self.id, self.name)
         return is_alike and bool(piece.arguments) and piece.arguments == self.arguments and self.is_whole
 
-    def _goes_on_with(self, piece: CallPiece) -> bool:
-        """Whether a head of the same name under another id has the next arguments: a `{` begins those of a new call."""
+    def _continues_with(self, piece: CallPiece) -> bool:
+        """Whether a head with the same name and another id continues the arguments; a `{` begins a new call's."""
         if self.arguments and not (_is_empty(self.arguments) or self.is_whole):
             return not piece.arguments.lstrip().startswith("{")
         return bool(piece.arguments) and not self.arguments and not _is_json(piece.arguments)
 
     def take(self, piece: CallPiece) -> None:
-        """Adds a piece: ids and names may come in parts too, and heads again."""
+        """Add a piece. Ids and names may also come in parts, and heads may be repeated."""
         is_again = bool(piece.id) and piece.id == self.id and self.has_begun
         if not self.has_begun:
             self.id += "" if piece.name and piece.id == self.id else piece.id
@@ -283,7 +283,7 @@ class PartialCall:
             self.arguments += arguments
 
     def _is_said_again(self, arguments: str) -> bool:
-        """Whether a piece after whole arguments only closes the call: empty ones, or all of them again."""
+        """Whether a piece after complete arguments only ends the call: it is empty, or repeats all arguments."""
         return (arguments == self.arguments or _is_empty(arguments)) and self.is_whole
 
 
@@ -294,7 +294,7 @@ class PartialCalls:
         self.all: list[PartialCall] = []
 
     def take_all(self, pieces: Sequence[CallPiece]) -> None:
-        """Adds what came together. Several pieces that have nothing else to go by go to the last calls, in order."""
+        """Add pieces that came together. Pieces without index, id and name continue the last calls, in order."""
         is_by_place = 1 < len(pieces) <= len(self.all) and all(one.is_nameless for one in pieces)
         for call, piece in zip(self.all[-len(pieces) :] if is_by_place else (), pieces, strict=False):
             call.take(piece)
@@ -302,7 +302,7 @@ class PartialCalls:
             self.take(piece)
 
     def take(self, piece: CallPiece) -> None:
-        """Adds a piece to the call that it belongs to, or begins one with it."""
+        """Add a piece to the call that it belongs to, or begin a call with it."""
         if piece.says_nothing:
             return
         found = self._at(piece)
@@ -312,7 +312,7 @@ class PartialCalls:
         found.take(piece)
 
     def _at(self, piece: CallPiece) -> PartialCall | None:
-        """The call of a piece: at its index that with its id or the newest, else the one with its id, else the last."""
+        """The call of a piece: by its index (and there by its id, or the newest), by its id, or the last call."""
         found = None
         if piece.index is not None:
             at_index = [one for one in self.all if one.index == piece.index]
@@ -330,13 +330,13 @@ class PartialCalls:
         return self._unnumbered(piece.index)
 
     def _open_instead(self, piece: CallPiece, found: PartialCall) -> PartialCall:
-        """The last call where that at the piece's index is complete: some servers number heads, and no pieces."""
+        """The last call if the one at the piece's index is complete: some servers number only the heads of calls."""
         last = self.all[-1]
         is_more = last is not found and not (piece.name or piece.id) and bool(piece.arguments)
         return last if is_more and found.is_whole and not last.is_whole else found
 
     def _unnumbered(self, index: Json) -> PartialCall:
-        """The call that a piece without a name continues: by place among heads without an index, or the last."""
+        """The call that a piece without a name continues: by position among heads without index, or the last."""
         if not isinstance(index, int):
             return self.all[-1]
         heads = [one for one in self.all if one.index is None]
@@ -347,10 +347,10 @@ class PartialCalls:
 
 
 def intended_arguments(arguments: str) -> list[str]:
-    """The arguments that a model meant: one text for each call, as it came where nothing else can be made of it.
+    """The arguments that a model meant, one text for each call; unchanged if they cannot be repaired.
 
-    Two objects in a row are two calls that a server glued together; one that is empty or repeated is none. Marks and
-    braces after an object are left out.
+    Two objects in a row are two calls that a server joined; an empty or repeated object is not a call. Marks and braces
+    after an object are removed.
     """
     text = arguments.strip()
     if not text or _is_json(text):
@@ -370,7 +370,7 @@ def intended_arguments(arguments: str) -> list[str]:
 
 
 def _index_of(raw: Json) -> int | str | None:
-    """An index as a number where it is one in any form."""
+    """An index as an integer if it is one in any form, or else as text."""
     if isinstance(raw, str) and raw.isascii() and raw.isdigit() and len(raw) < EMPTY_ARGUMENTS_CHARS:
         return int(raw)
     if isinstance(raw, float) and raw.is_integer():

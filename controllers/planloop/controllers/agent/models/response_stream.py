@@ -1,4 +1,4 @@
-"""The payloads of a response body: server-sent events or one JSON value, compressed or plain."""
+"""Read the payloads of a response body: server-sent events or one JSON value, compressed or plain."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from planloop.controllers.agent.models.errors import find_error
 from planloop.schemas import canonical_json, limits
 from planloop.schemas.canonical_json import Json
 
-# Server-sent events out of bytes that arrive in any pieces: the payloads of their `data` lines.
+# The payloads of server-sent events, from bytes in pieces of any size.
 #
-# After the WHATWG HTML standard's event stream format: lines end with LF, CRLF or CR, a byte order mark and comments
-# are passed over, an event without data is none. With leave for servers that forget the empty line between events, or
-# the word `data`: a JSON value is taken at once. Lines are cut from bytes, so a piece may end inside a UTF-8 character.
+# The format is that of the WHATWG HTML standard: lines end with LF, CRLF or CR; a byte order mark, comments and events
+# without data are ignored. Some servers omit the empty line between events or the word `data`, so a complete JSON value
+# counts as a payload immediately. Lines are split as bytes, so a piece may end inside a UTF-8 character.
 
 STREAM_DONE: Final = frozenset((b"[DONE]", b"DONE"))
 STREAM_DONE_CHARS: Final = 8  # With quotation marks around it.
@@ -24,28 +24,28 @@ EMPTY_DATA: Final = (b"", b"null")
 KEEP_ALIVE: Final = re.compile(
     rb":.*|\W*(?:ping|pong|heart-?beat|keep[-_ ]?alive|processing|waiting)\W*", re.IGNORECASE
 )
-"""Data that only keeps the connection open: a comment that a proxy took for data, or one of these words."""
+"""Data that only keeps the connection open: a comment that a proxy sent as data, or one of these words."""
 
 KEEP_ALIVE_CHARS: Final = 64
 EVENT_FIELDS: Final = frozenset((b"", b"event", b"id", b"retry"))  # A line that begins with a colon is a comment.
 
 
 class NotAnEventStream(ValueError):
-    """What came is no event stream with JSON in it."""
+    """The body is not an event stream with JSON payloads. The message says why."""
 
 
 class EventStreamReader:
-    """Reads one stream. `is_done` once `[DONE]` came; `size_bytes` counts everything.
+    """Reads one stream. `is_done` is True after `[DONE]`; `size_bytes` counts all bytes.
 
-    Payloads may hold what no log can: a caller that keeps a part of one checks it, once and not with every piece.
+    Payloads may contain values that a log cannot store, such as NaN. The caller checks the parts that it keeps.
     """
 
     def __init__(self) -> None:
         self.is_done = False
         self.size_bytes = 0
-        self._rest: list[bytes] = []  # Of a line that has not ended: joined once, however many pieces it has.
-        self._held: list[bytes] = []  # Of a payload over several lines.
-        self._event = b""  # The name of the event that is being read.
+        self._rest: list[bytes] = []  # The pieces of a line that has not ended, joined once at its end.
+        self._held: list[bytes] = []  # The lines of a payload that has not ended.
+        self._event = b""  # The name of the current event.
         self._is_event_stream = False
         self._ended_with_cr = False
 
@@ -66,15 +66,15 @@ class EventStreamReader:
         return payloads
 
     def end(self) -> list[Json]:
-        """What the end of the stream completes. Raises NotAnEventStream when there never was an event."""
+        """The payloads that the end of the stream completes. Raises NotAnEventStream if the body had no event."""
         has_bytes = self.size_bytes > 0
         payloads = self.feed(b"\n\n")  # The last line may lack its end.
         if has_bytes and not self._is_event_stream:
-            raise NotAnEventStream("what came is no event stream")
+            raise NotAnEventStream("the body is not an event stream")
         return payloads
 
     def _with_plain_ends(self, piece: bytes) -> bytes:
-        """`piece` with each line end as one LF: a CR at its end may be the first half of one."""
+        """`piece` with LF at each line end. A CR at the end of a piece may be the first half of a CRLF."""
         if self._ended_with_cr and piece.startswith(b"\n"):
             piece = piece[1:]
             self._ended_with_cr = False
@@ -88,12 +88,12 @@ class EventStreamReader:
         self._event = b""
         self._held.clear()
         if name == b"error":
-            return [{"error": _shown(text) or "an error that the server does not name"}]
+            return [{"error": _shown(text) or "the server sent an error without a message"}]
         if not text:
             return []
         if name:
             return []
-        raise NotAnEventStream(f"an event is no JSON: {_shown(text)}")
+        raise NotAnEventStream(f"an event is not JSON: {_shown(text)}")
 
     def _take(self, line: bytes) -> list[Json]:
         if line.startswith(b"data: {") and not (self._held or self._event):  # Once for every token.
@@ -104,7 +104,7 @@ class EventStreamReader:
         if name == b"data":
             self._is_event_stream = True
             return self._data(value)
-        if name == b"error" and value:  # llama.cpp's older server has a field of its own for errors.
+        if name == b"error" and value:  # Older servers of llama.cpp send errors in a field of this name.
             self._is_event_stream = True
             return [_as_error(_decoded(value), value)]
         if name in EVENT_FIELDS:
@@ -116,7 +116,7 @@ class EventStreamReader:
         return []
 
     def _data(self, value: bytes) -> list[Json]:
-        while value.startswith(b"data:"):  # Proxies that put their own in front.
+        while value.startswith(b"data:"):  # Some proxies add their own `data:`.
             value = value[5:].lstrip()
         if self._is_end(value):
             return []
@@ -126,7 +126,7 @@ class EventStreamReader:
         return self._payload(value)
 
     def _bare(self, line: bytes) -> list[Json]:
-        """The objects of a line that is JSON without a word before it."""
+        """The objects in a line of JSON without a field name."""
         if self._is_end(line):
             self._is_event_stream = True
             return []
@@ -148,7 +148,7 @@ class EventStreamReader:
         return is_end
 
     def _payload(self, value: bytes) -> list[Json]:
-        """One payload when `value` ends it, alone or together with the lines before."""
+        """The payload that `value` completes, alone or together with the lines before."""
         text = b"\n".join((*self._held, value)) if self._held else value
         payload = _decoded(text)
         if payload is None:
@@ -157,7 +157,7 @@ class EventStreamReader:
                 return glued
             self._held.append(value)
             if len(self._held) > limits.MODEL_EVENT_LINES_MAX:
-                raise NotAnEventStream(f"an event is no JSON: {_shown(text)}")
+                raise NotAnEventStream(f"an event is not JSON: {_shown(text)}")
             return []
         self._held.clear()
         is_error, self._event = self._event == b"error", b""
@@ -179,7 +179,7 @@ _GLUED: Final = re.compile(rb"(?<=\})(?:\\[nr]|\s)*data:\s*(?=[{\[])")  # Two ev
 def _decoded(text: bytes) -> Json:
     """The value of `text`, UTF-8; None for invalid JSON and for null, which is not a payload.
 
-    A byte that is no UTF-8, a control character in a text, or an escaped line end after the value is passed over.
+    Invalid UTF-8, control characters in strings, and escaped line ends after the value are tolerated.
     """
     try:
         return canonical_json.decode(text.decode())
@@ -206,19 +206,19 @@ def _shown(text: bytes) -> str:
     return text[: limits.VALUE_SHOWN_CHARS].decode(errors="replace")
 
 
-# The payloads of a reply's body: one JSON value or a stream of events, as the body itself shows.
+# The payloads of a body, which is one JSON value or a stream of events. The body itself shows which.
 #
-# Content types are not to be relied on: proxies send whole replies as `text/event-stream` and streams as
-# `application/json`. No line of an event stream begins with a brace or a bracket. Bodies that are compressed are
-# recognised in the same way, also where no header says so.
+# Content types are unreliable: proxies send whole replies as `text/event-stream` and streams as `application/json`. No
+# line of an event stream begins with a brace or a bracket. Compressed bodies are recognised by their first bytes too,
+# even without a header.
 
 BLANKS: Final = b" \t\r\n"
 COMPRESSED_PREFIXES: Final = (b"\x1f\x8b", b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
-"""How bodies begin that are compressed with gzip, or with the deflate of HTTP. No reply begins like that."""
+"""The first bytes of bodies that are compressed with gzip or deflate. No plain reply begins with them."""
 
 
 class Inflater:
-    """Makes plain bytes of a body that may be compressed, as a whole or piece by piece."""
+    """Decompresses a body that may be compressed, as a whole or piece by piece."""
 
     def __init__(self) -> None:
         self._begin = b""
@@ -226,7 +226,7 @@ class Inflater:
         self._member: zlib._Decompress | None = None
 
     def feed(self, piece: bytes) -> bytes:
-        """What `piece` adds. Raises NotAnEventStream for damaged ones, and for more than any reply has."""
+        """The plain bytes that `piece` adds. Raises NotAnEventStream if it is damaged, or the body is too large."""
         if self._is_plain:
             return piece
         if self._member is None:
@@ -241,8 +241,8 @@ class Inflater:
             while self._member.unused_data.startswith(COMPRESSED_PREFIXES):
                 rest, self._member = self._member.unused_data, _member()
                 found += self._member.decompress(rest, limits.MODEL_STREAM_BYTES_MAX)
-        except zlib.error as fault:
-            raise NotAnEventStream(f"it is compressed and damaged ({fault})") from None
+        except zlib.error as error:
+            raise NotAnEventStream(f"it cannot be decompressed ({error})") from None
         if self._member.unconsumed_tail or len(found) > limits.MODEL_STREAM_BYTES_MAX:
             raise NotAnEventStream(f"the answer is longer than {limits.MODEL_STREAM_BYTES_MAX} bytes")
         return found
@@ -253,11 +253,11 @@ def _member() -> zlib._Decompress:
 
 
 class BodyReader:
-    """Reads one body. `is_done` once a stream has said so."""
+    """Reads one body. `is_done` is True after a stream has stated its end."""
 
     def __init__(self) -> None:
         self._inflater = Inflater()
-        self._begin = b""  # What came before the first character that tells; servers send blanks while they think.
+        self._begin = b""  # Bytes before the first significant one; servers send blanks while the model thinks.
         self._lines: EventStreamReader | None = None
         self._whole: list[bytes] = []
         self._size_bytes = 0
@@ -268,7 +268,7 @@ class BodyReader:
 
     @property
     def is_stream(self) -> bool:
-        """Whether it was a stream of events, so far as is known."""
+        """Whether the body has turned out to be a stream of events."""
         return self._lines is not None
 
     def feed(self, piece: bytes) -> list[Json]:
@@ -283,10 +283,10 @@ class BodyReader:
             self._whole.append(piece)
             return []
         begin = self._begin + piece
-        told = begin.removeprefix(BOM).lstrip(BLANKS)
-        if told.startswith((b"{", b"[")):
-            self._whole.append(told)
-        elif told and not BOM.startswith(told):
+        significant = begin.removeprefix(BOM).lstrip(BLANKS)
+        if significant.startswith((b"{", b"[")):
+            self._whole.append(significant)
+        elif significant and not BOM.startswith(significant):
             self._lines = EventStreamReader()
             return self._lines.feed(begin)
         else:
@@ -294,24 +294,24 @@ class BodyReader:
         return []
 
     def end(self) -> list[Json]:
-        """What the end of the body completes. Raises NotAnEventStream for a body that is neither."""
+        """The payloads that the end of the body completes. Raises NotAnEventStream if it is neither JSON nor events."""
         if self._lines is not None:
             return self._lines.end()
         if not self._whole:
-            self._lines = EventStreamReader()  # An empty body is a stream that broke off before its first event.
+            self._lines = EventStreamReader()  # An empty body is a stream that ended before its first event.
             return []
         content = b"".join(self._whole)
         try:
             value = canonical_json.decode(content.decode())
-        except ValueError as fault:
-            return self._in_lines(content, fault)
-        if isinstance(value, list):  # Gemini puts its errors into a list, and some its chunks.
+        except ValueError as error:
+            return self._in_lines(content, error)
+        if isinstance(value, list):  # Gemini sends errors in a list; some servers send chunks in one.
             return value
         if isinstance(value, dict) and not value.get("choices") and find_error(value) is None:
             raise NotAnEventStream("JSON without `choices`")
         return [value]
 
-    def _in_lines(self, content: bytes, fault: ValueError) -> list[Json]:
+    def _in_lines(self, content: bytes, error: ValueError) -> list[Json]:
         """The payloads of a stream without the word `data`: one JSON value in each line."""
         lines = EventStreamReader()
         try:
@@ -319,6 +319,6 @@ class BodyReader:
         except NotAnEventStream:
             payloads = []
         if not payloads:
-            raise NotAnEventStream(f"no JSON ({fault})") from None
+            raise NotAnEventStream(f"invalid JSON ({error})") from None
         self._lines = lines
         return payloads

@@ -1,4 +1,4 @@
-"""The models of a plan; each request goes to the adapter that the model's name asks for."""
+"""The models of a plan: find the route of each model by its name, and send its requests to the right adapter."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from planloop.reconciler.effects import secrets
 from planloop.schemas.frozen import frozen
 from planloop.schemas.objects.model import ModelConfig, ModelName, ModelTable, parse_model_name
 
-# Which adapter asks which model, and as whom: a pure reading of a model's name, the plan's table and the environment.
+# Routing is a pure function of a model's name, the plan's table of models and the environment.
 #
-# `name@http://…` and a `url` in the table are OpenAI-compatible; so are the providers of
-# `planloop.controllers.agent.models.catalog`; `api: litellm` and every other name go to litellm. A provider's own key
-# goes to its own URL only: a plan that states another URL states the key for it too, or none is sent.
+# `name@http://…`, a `url` in the table, and the providers of `planloop.controllers.agent.models.catalog` are
+# OpenAI-compatible; `api: litellm` and all other names go to litellm. The key of a provider is sent to its own URL
+# only: if a plan states another URL, it must also state the key, or none is sent.
 
 LOOPBACK_ONLY: Final = "PLANLOOP_NO_NETWORK"
 """The environment variable that allows only URLs on this machine; for tests."""
@@ -32,7 +32,7 @@ LOOPBACK_ONLY: Final = "PLANLOOP_NO_NETWORK"
 
 @frozen
 class ModelRoute:
-    """How one model is asked: through litellm, which knows its own URLs, or over HTTP at `endpoint.url`."""
+    """The route to one model: through litellm, which knows the URLs of providers, or over HTTP to `endpoint.url`."""
 
     endpoint: ModelEndpoint
     is_litellm: bool = False
@@ -40,7 +40,7 @@ class ModelRoute:
 
 @frozen
 class RouteContext:
-    """What routes are looked up in. Relative key files are below `folder`."""
+    """The environment for routing. Relative paths of key files are below `folder`."""
 
     env: Mapping[str, str]
     folder: Path
@@ -52,17 +52,17 @@ class RouteContext:
 
 
 def find_route(real: str, table: ModelTable, around: RouteContext) -> ModelRoute:
-    """How the model `real` is asked. Raises ModelFailed: BadRequest, NoKey, Unreachable."""
+    """The route to the model `real`. Raises ModelFailed: BadRequest, NoKey, Unreachable."""
     name, config = parse_model_name(real), table.config(real)
     provider = PROVIDERS.get(name.provider)
     url = name.url or config.url
     if config.api == "litellm" or not (url or provider or config.api == "openai"):
-        # A name with a URL is litellm's only when the plan says so; litellm then wants the provider in it.
+        # A name with a URL goes to litellm only if the plan says so. Then litellm needs the provider in the name.
         found = ModelRoute(_endpoint(name.name if name.url else real, url, config, around), is_litellm=True)
     elif url:
         found = ModelRoute(_endpoint(name.name, url, config, around, provider))
     elif provider is None:
-        raise ModelFailed("BadRequest", f"nobody knows where `{real}` answers; state its `url` under `models`")
+        raise ModelFailed("BadRequest", f"no URL is known for `{real}`: state its `url` under `models`")
     else:
         found = ModelRoute(_known(real, config, around))
     _check_reach(real, found, around)
@@ -76,7 +76,7 @@ def _known(real: str, config: ModelConfig, around: RouteContext) -> ModelEndpoin
     if provider.key and not config.key:
         key = around.env.get(provider.key, "")
         if not key:
-            text = f"{real} needs a key: set {provider.key}, or state `key` for `{name.provider}` under `models`"
+            text = f"{real} needs a key: set {provider.key}, or state a `key` for `{name.provider}` under `models`"
             raise ModelFailed("NoKey", text)
     else:
         key = _secret(config.key, around)
@@ -86,7 +86,7 @@ def _known(real: str, config: ModelConfig, around: RouteContext) -> ModelEndpoin
         name.name,
         key,
         _headers(config, around),
-        _cure(where if key else ""),
+        _key_hint(where if key else ""),
         provider.start,
         _dialect(provider, config),
     )
@@ -95,14 +95,14 @@ def _known(real: str, config: ModelConfig, around: RouteContext) -> ModelEndpoin
 def _endpoint(
     model: str, url: str, config: ModelConfig, around: RouteContext, provider: ModelProvider | None = None
 ) -> ModelEndpoint:
-    """The endpoint at a URL of the plan's own, or none, which leaves it to litellm."""
+    """The endpoint at a URL that the plan states; an empty URL leaves it to litellm."""
     key, start = _secret(config.key, around), provider.start if provider else ""
     dialect = _dialect(provider, config)
-    return ModelEndpoint(url.rstrip("/"), model, key, _headers(config, around), _cure(config.key), start, dialect)
+    return ModelEndpoint(url.rstrip("/"), model, key, _headers(config, around), _key_hint(config.key), start, dialect)
 
 
 def _dialect(provider: ModelProvider | None, config: ModelConfig) -> ChatDialect:
-    """What is known of a server before it is asked: from the table of providers, and from the plan."""
+    """The dialect for the first request to a server, from the table of providers and the plan."""
     known = provider.dialect if provider else ChatDialect()
     return known if config.is_streamed else replace(known, is_streamed=False)
 
@@ -114,38 +114,39 @@ def _headers(config: ModelConfig, around: RouteContext) -> tuple[tuple[str, str]
 def _resolved(value: str, around: RouteContext) -> str:
     try:
         return secrets.resolve_value(value, around.env, around.folder)
-    except secrets.SecretMissing as fault:
-        raise ModelFailed("NoKey", str(fault)) from None
+    except secrets.SecretMissing as error:
+        raise ModelFailed("NoKey", str(error)) from None
 
 
 def _secret(reference: str, around: RouteContext) -> str:
-    """What `env:NAME` or `file:path` holds; empty for no reference. Raises ModelFailed with NoKey, never with it."""
+    """The secret that `env:NAME` or `file:path` refers to; empty without a reference.
+
+    Raises ModelFailed with NoKey and no secret in the message.
+    """
     if not reference:
         return ""
     try:
         return secrets.resolve_secret(reference, around.env, around.folder)
-    except secrets.SecretMissing as fault:
-        raise ModelFailed("NoKey", str(fault)) from None
+    except secrets.SecretMissing as error:
+        raise ModelFailed("NoKey", str(error)) from None
 
 
-def _cure(reference: str) -> str:
+def _key_hint(reference: str) -> str:
     kind, _, where = reference.partition(":")
     if kind == "env":
-        return f"is the key in {where} right?"
-    return f"is the key in the file {where} right?" if kind == "file" else "state a `key` for it under `models`"
+        return f"check the key in {where}"
+    return f"check the key in the file {where}" if kind == "file" else "state a `key` for it under `models`"
 
 
 def _check_reach(real: str, found: ModelRoute, around: RouteContext) -> None:
     if around.is_loopback_only and not is_loopback(found.endpoint.url):
         where = found.endpoint.url or "its provider"
-        text = f"{real} would be asked at {where}, and {LOOPBACK_ONLY} allows only this machine"
+        text = f"{real} is at {where}, and {LOOPBACK_ONLY} allows requests to this machine only"
         raise ModelFailed("Unreachable", text)
 
 
-# `ModelRouter`: the models of a plan, each request sent to the adapter that its model's name asks for.
-#
-# Opened with the owner and closed at its end. Adapters are made when they are first needed: neither aiohttp nor litellm
-# is loaded for a plan that asks no model. The table is read at every request, so an edit of it counts at once.
+# The router is opened with the owner and closed with it. Adapters are created when they are first needed, so a plan
+# that asks no model loads neither aiohttp nor litellm. The table is read for each request, so edits count immediately.
 
 if TYPE_CHECKING:
     from planloop.controllers.agent.models.litellm_chat import LitellmAdapter
@@ -153,9 +154,9 @@ if TYPE_CHECKING:
 
 
 class ModelRouter:
-    """All models of a plan, while `run` runs or inside `async with opened()`. `table` gives the table as it is now.
+    """All models of a plan, while `run` runs or inside `async with opened()`. `table` returns the current table.
 
-    `now` is wall time in seconds; `python` the interpreter for litellm's process.
+    `now` returns wall time in seconds since 1970; `python` is the interpreter for the litellm process.
     """
 
     def __init__(
@@ -177,7 +178,7 @@ class ModelRouter:
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[Self]:
-        """The models, until the block ends: then their connections and processes are closed."""
+        """The router. The end of the block closes its connections and processes."""
         async with anyio.create_task_group() as group:
             self._group = group
             self._has_group.set()
@@ -189,7 +190,7 @@ class ModelRouter:
                 group.cancel_scope.cancel()
 
     async def run(self) -> None:
-        """Keeps them open until it is cancelled."""
+        """Keep the router open until this is cancelled."""
         async with self.opened():
             await anyio.sleep_forever()
 
@@ -207,7 +208,8 @@ class ModelRouter:
         match name.tape:
             case "record":
                 if not name.real:
-                    raise ModelFailed("BadRequest", f"`{request.model}` names no model; write `{name}@provider/name`")
+                    text = f"`{request.model}` does not name a model: write `{name}@provider/name`"
+                    raise ModelFailed("BadRequest", text)
                 return await record_replay.record_attempt(self._around.folder / name.file, self._ask, request, on_delta)
             case "replay":
                 return await self._replays.complete(self._around.folder / name.file, request, on_delta)
@@ -227,7 +229,7 @@ class ModelRouter:
         return catalog.output_max(self._real(model), self._table())
 
     def _real(self, model: str) -> str:
-        """The model behind the name; of a bare `replay/<file>` the one that was recorded."""
+        """The real model of the name; for `replay/<file>` without a model, the recorded one."""
         name: ModelName = parse_model_name(model)
         if name.real or name.tape != "replay":
             return name.real

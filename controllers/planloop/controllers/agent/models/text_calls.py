@@ -1,7 +1,7 @@
-"""Tool calls that a model wrote as text, in its own notation, where its server did not parse them.
+"""Tool calls that a model wrote as text, in its own notation, because its server did not parse them.
 
-Only what ends the reply counts, and only names of tools that were offered: a notation in the middle of an answer, or
-in a code fence, is an example. What comes before the first call stays the text.
+Only calls at the end of a reply and of declared tools count: a notation in the middle of an answer or in a code fence
+is an example. The text before the first call stays the text of the reply.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ _DECODER: Final = json.JSONDecoder(strict=False)
 
 
 class TextArguments(dict[str, str]):
-    """Arguments in a notation that has texts only."""
+    """Arguments in a notation without types, in which every value is text."""
 
 
 TextOrJson: TypeAlias = JsonObject | str
 
 
 def calls_from_text(reply: ModelReply, tools: bytes) -> ModelReply:
-    """`reply` with the calls in its text as calls, if it has none of its own and did not reach its longest length."""
+    """`reply` with the calls in its text as calls, if it has no other calls and was not cut off."""
     if (
         reply.calls
         or not tools
@@ -76,7 +76,7 @@ def calls_from_text(reply: ModelReply, tools: bytes) -> ModelReply:
 
 
 def _json_at(text: str, after: int) -> int | None:
-    """Where a text begins that is a call as bare JSON and nothing else: Llama writes them so."""
+    """The position of a call in bare JSON, if the text has nothing else: Llama writes calls this way."""
     said = text[after:].strip()
     is_call = said.startswith("{") and said.endswith("}") and re.search(r'\A\{\s*"(?:name|type|function)"', said)
     return text.index("{", after) if is_call else None
@@ -84,13 +84,13 @@ def _json_at(text: str, after: int) -> int | None:
 
 @lru_cache(maxsize=limits.TOOLSETS_KEPT_MAX)
 def _offered(tools: bytes) -> dict[str, JsonObject]:
-    """The parameters of each tool that was offered, by its name."""
+    """The parameters of each declared tool, by its name."""
     functions = [tool["function"] for tool in canonical_json.decode(tools)]
     return {one["name"]: (one.get("parameters") or {}).get("properties") or {} for one in functions}
 
 
 def _calls(text: str) -> list[tuple[str, TextOrJson]]:
-    """The calls of `text` in order, as names and arguments; none at all if there is anything else in it."""
+    """The calls of `text` in order, as names and arguments; none if the text contains anything else."""
     found: list[tuple[str, TextOrJson]] = []
     while text := _stripped(text):
         calls, text = _next(text)
@@ -109,7 +109,7 @@ def _stripped(text: str) -> str:
 
 
 def _next(text: str) -> tuple[list[tuple[str, TextOrJson]], str]:
-    """The first calls of `text`, and what follows; none where there is anything else."""
+    """The calls at the beginning of `text`, and the rest of it; no calls if it begins with anything else."""
     if text.startswith(("{", "[")):
         value, end = _value(text)
         return [_in_json(one) for one in (value if isinstance(value, list) else [value])], text[end:]
@@ -130,7 +130,7 @@ def _next(text: str) -> tuple[list[tuple[str, TextOrJson]], str]:
 
 
 def _in_json(value: Json) -> tuple[str, TextOrJson]:
-    """A call as an object with a name and arguments; no name for anything else."""
+    """Name and arguments of a call in JSON; an empty name for any other value."""
     if isinstance(value, dict) and isinstance(value.get("function"), dict):
         value = value["function"]
     if not isinstance(value, dict) or not isinstance(value.get("name"), str):
@@ -147,7 +147,7 @@ def _value(text: str) -> tuple[Json, int]:
 
 
 def _parameters(body: str) -> TextArguments:
-    """The parameters between their tags. One pattern for all would start again at each tag that is not closed."""
+    """The parameters between their tags. One regular expression would be slow on tags that are not closed."""
     given, at = TextArguments(), 0
     while found := _PARAMETER.search(body, at):
         end = body.find("</parameter>", found.end())
@@ -159,7 +159,7 @@ def _parameters(body: str) -> TextArguments:
 
 
 def _arguments(given: TextOrJson, properties: JsonObject) -> str:
-    """Arguments as JSON; each of those that came as texts as its parameter wants it."""
+    """Arguments as JSON; arguments without types are converted to the types of their parameters."""
     if isinstance(given, str):
         return given
     if isinstance(given, TextArguments):

@@ -14,4 +14,10 @@ To follow one turn from waking to rest, read these modules in this order:
 10. `planloop.controllers.agent.turn.authorization`: which calls of the reply may start, by permissions and hooks.
 11. `planloop.controllers.agent.turn.call_run`: start the calls, run them, and write their results.
 12. `planloop.controllers.agent.mixins.middleware`: the layers of mixins around a request and around a call.
+
+After the first step, the engine is mostly not involved: a job that ends writes its result and takes the next steps
+itself (`AgentReconciler._take_next_steps_in_job`). Modules that these steps use and that use none of them:
+`planloop.controllers.agent.status` (the typed status), `planloop.controllers.agent.services` (ports),
+`planloop.controllers.agent.batch` (several steps as one record), and in this package `permissions` (which calls are
+allowed), `call_locks` (locks of calls) and `transcript` (chat messages and compaction).
 """

@@ -32,8 +32,13 @@ from planloop.controllers.agent.deciders.port import (
     ProposedCall,
     TurnInput,
 )
-from planloop.controllers.agent.deciders.program import CLI_AGENT_RULES as OUTSIDE_RULES
-from planloop.controllers.agent.deciders.program import CliAgentBriefing, CliAgentRunner, ProgramRunner, python_runner
+from planloop.controllers.agent.deciders.program import (
+    CLI_AGENT_RULES,
+    CliAgentBriefing,
+    CliAgentRunner,
+    ProgramRunner,
+    python_runner,
+)
 from planloop.controllers.agent.deciders.script import ScriptRunner
 from planloop.controllers.agent.hooks import agent_hooks
 from planloop.controllers.agent.mail.wake_reasons import rejected_verdict
@@ -76,21 +81,21 @@ from planloop.schemas.objects.call import arguments_as_map
 CANCELLED_REASON = "Cancelled"
 LATE_REASON = "Late"
 ANNOUNCED = "tool_calls"
-QUEUED_S = 0.05  # A request that got its slot sooner did not wait for it.
+QUEUED_S = 0.05  # Shorter waits for a slot are not recorded.
 
 
 @dataclass(frozen=True, slots=True)
 class AskServices:
-    """What all requests of one owner share. `go_on` takes the agent's next steps after a first one, in one record.
+    """What all requests of one owner share. `take_next_steps` writes a first step and those that follow, in one record.
 
-    `life` names the owner: only its own failures count. `lost` are requests whose job ended by an internal error: they
-    count as failures, else they would be repeated without end.
+    `life` names the owner: only its own failures count. `lost` are requests whose job ended with an internal error.
+    They count as failures; otherwise they would be repeated forever.
     """
 
     services: AgentServices
     tools: ToolMap
     look: Callable[[str], ObservedAgent | None]
-    go_on: Callable[[str, WriteBatch, str], Awaitable[bool]]
+    take_next_steps: Callable[[str, WriteBatch, str], Awaitable[bool]]
     life: str
     permits: PermitPool
     prompts: PromptCache = field(default_factory=PromptCache)
@@ -102,37 +107,39 @@ async def ask_for_reply(asking: AskServices, agent: ObservedAgent, batch: WriteB
 
     Returns how the agent rests if its decider cannot be asked now; None if the next step can be decided immediately.
     """
-    opened, address, world = agent.opened, agent.resource.address, asking.services
+    opened, address, services = agent.opened, agent.resource.address, asking.services
     if agent.nature.is_instant and not concurrency_limits.asking_needs_job(agent):
-        plain = partial(ask_decider, world, asking.tools, None)
-        reply = await ask_through_mixins(LayeredAsk(world, asking.look, agent, opened.request.op, plain))
-        ids = [world.ids.mint() for _ in range(max(1, len(reply.calls)))]
+        plain = partial(ask_decider, services, asking.tools, None)
+        reply = await ask_through_mixins(LayeredAsk(services, asking.look, agent, opened.request.op, plain))
+        ids = [services.ids.mint() for _ in range(max(1, len(reply.calls)))]
         batch.add(address, records.draft_reply(agent, reply, ids, asking.tools))
         return None
-    # One key for each request: the last act of a job may start the next one.
+    # Each request has its own key, because the last act of a job may start the next request.
     key = f"{DECIDER_JOB}:{agent.resource.uid}:{opened.turn}.{opened.request.asked + 1}"
     if (full := concurrency_limits.take_turn_permit(asking.permits, agent, key)) is not None:
         return AgentRest(AgentState.BLOCKED, concurrency_limits.describe_permit_limit(full), is_wait=True)
     if agent.nature.is_model:
         return _ask_model(asking, agent, key, batch)
-    # An earlier owner has asked: whatever its request left running is stopped before the decider is asked again.
+    # If an earlier owner asked, the job stops what that request left running before it asks the decider again.
     stale = opened.request.op if opened.request.asked else None
-    op = world.ids.mint() if stale else opened.request.op
+    op = services.ids.mint() if stale else opened.request.op
     draft = records.draft_decider_request(agent, op)
     if waited := records.wait_end_merge(agent, opened):
         draft = replace(draft, changes=(*draft.changes, records.status_change(agent, {"open": dict(waited)})))
     batch.add(address, draft)
     batch.commit()
-    world.start_job(agent, key, AskJob(asking, address, key, op, stale, None, agent.now), DECIDER_POOL)
+    services.start_job(agent, key, AskJob(asking, address, key, op, stale, None, agent.now), DECIDER_POOL)
     return Done()
 
 
 def _ask_model(asking: AskServices, agent: ObservedAgent, key: str, batch: WriteBatch) -> Outcome | AgentRest | None:
     """Start a request to the agent's model, after a compaction of its transcript if the prompt is too long."""
-    opened, world = agent.opened, asking.services
+    opened, services = agent.opened, asking.services
     model = model_request.model_of_agent(agent).model
-    made = asking.prompts.of(agent, model, asking.tools, world.store.get_blob, call_locks.describe_held(agent, batch))
-    ready = model_request.prepare_request(world, made, agent, batch)
+    made = asking.prompts.of(
+        agent, model, asking.tools, services.store.get_blob, call_locks.describe_held(agent, batch)
+    )
+    ready = model_request.prepare_request(services, made, agent, batch)
     if isinstance(ready, UnpricedModel):
         return rest_until_priced(ready)
     if opened.request.asked and opened.request.failure is None and opened.request.op in asking.lost:
@@ -140,16 +147,16 @@ def _ask_model(asking: AskServices, agent: ObservedAgent, key: str, batch: Write
         lost = model_request.draft_model_failure(agent, batch, model_request.LOST_REPLY, ready, asking.life)
         batch.add(agent.resource.address, lost)
         return None
-    window, load = world.deciders.models.window(model), partial(require_blob, world.store)
+    window, load = services.deciders.models.window(model), partial(require_blob, services.store)
     if transcript.is_compaction_due(agent, ready.tokens, ready.request.output_tokens_max or 0, window):
         compacted = transcript.compact_transcript(agent, load, ready.tokens, window)
         if compacted.chunks:
-            chunks, data = transcript.compacted_chunks(compacted, ready.tokens, world.store.put_blob)
+            chunks, data = transcript.compacted_chunks(compacted, ready.tokens, services.store.put_blob)
             batch.add(agent.resource.address, model_request.draft_compaction(agent, chunks, data))
             return None
         wanted = transcript.plan_summary(agent, load, window)
         if wanted is not None:
-            summary = model_request.prepare_summary_request(world, agent, batch, wanted)
+            summary = model_request.prepare_summary_request(services, agent, batch, wanted)
             if isinstance(summary, UnpricedModel):
                 return rest_until_priced(summary)
             return _start_request(asking, agent, key, summary, wanted, batch)
@@ -167,8 +174,8 @@ def _start_request(
     batch: WriteBatch,
 ) -> Outcome | AgentRest | None:
     """Reserve the cost of a request to a model, record the request, and start its job."""
-    opened, address, world = agent.opened, agent.resource.address, asking.services
-    op = world.ids.mint() if opened.request.asked else opened.request.op
+    opened, address, services = agent.opened, agent.resource.address, asking.services
+    op = services.ids.mint() if opened.request.asked else opened.request.op
     changes = model_request.reservation_changes(agent, batch, op, ready)
     if isinstance(changes, BudgetShortage):
         had_last = agent.status.wake.had_last or not agent.hands_over
@@ -178,8 +185,8 @@ def _start_request(
         return rest_until_budget(agent, tuple(changes.asked), changes)
     batch.add(address, model_request.draft_model_request(agent, op, ready, changes))
     batch.commit()
-    pool = model_request.model_pool(ready.request.model, world.store.view, world.plan)
-    world.start_job(agent, key, AskJob(asking, address, key, op, None, ready, agent.now, wanted), pool)
+    pool = model_request.model_pool(ready.request.model, services.store.view, services.plan)
+    services.start_job(agent, key, AskJob(asking, address, key, op, None, ready, agent.now, wanted), pool)
     return Done()
 
 
@@ -187,8 +194,9 @@ def _start_request(
 class AskJob:
     """One request to a decider. `ready` is a request to a model, None for other deciders; `stale` as for `ask_decider`.
 
-    `wanted` is what a summary is requested for; None if the model is asked for a reply. `said_chars` counts the
-    characters of the reply that have arrived.
+    `wanted` is the plan of a summary; None if the model is asked for a reply. `received_chars` counts the characters of
+    the reply that have arrived. `took_next_steps`: the job has taken the agent's next steps, so that its end need not
+    wake the agent.
     """
 
     asking: AskServices
@@ -199,56 +207,56 @@ class AskJob:
     ready: PreparedRequest | None
     asked_at: float
     wanted: SummaryPlan | None = None
-    went_on: bool = False
+    took_next_steps: bool = False
     used: list[TokenUsage] = field(default_factory=list)
-    said_chars: int = 0
+    received_chars: int = 0
 
     async def __call__(self) -> None:
         """The job."""
-        is_told = False
+        is_recorded = False
         try:
             await self._perform()
-            is_told = True
+            is_recorded = True
         except anyio.get_cancelled_exc_class():
-            is_told = True
+            is_recorded = True
             raise
         finally:
-            if not is_told:
+            if not is_recorded:
                 self.asking.lost.add(self.op)
 
     async def _perform(self) -> None:
-        world = self.asking.services
-        await world.store.flush(world.store.view.rev)
-        agent = await self._after_the_stale()
+        services = self.asking.services
+        await services.store.flush(services.store.view.rev)
+        agent = await self._stop_stale_request()
         if agent is None or not model_request.is_current_request(agent, self.op):
             return
-        began_at = world.clock.now()
-        asked = LayeredAsk(world, self.asking.look, agent, self.op, self._ask, self._renewed)
+        began_at = services.clock.now()
+        asked = LayeredAsk(services, self.asking.look, agent, self.op, self._ask, self._renew)
         try:
             if self.wanted is not None:
-                await self._sum(self.wanted)
+                await self._summarize(self.wanted)
                 return
             reply = await ask_through_mixins(asked)
-        except ModelFailed as fault:
-            await self._failed(fault)
+        except ModelFailed as failure:
+            await self._record_failure(failure)
         except anyio.get_cancelled_exc_class():
-            self._came_to_nothing(CANCELLED_REASON)
+            self._bill_unanswered(CANCELLED_REASON)
             raise
         else:
-            await self._replied(reply, began_at - self.asked_at)
+            await self._record_reply(reply, began_at - self.asked_at)
             if self.ready is None:  # A cancelled request keeps its traces: the next request looks at them.
-                world.programs.processes.forget([self.op])
+                services.programs.processes.forget([self.op])
 
-    async def _after_the_stale(self) -> ObservedAgent | None:
-        """The agent, after the processes of an earlier owner's request were stopped."""
-        world = self.asking.services
+    async def _stop_stale_request(self) -> ObservedAgent | None:
+        """Stop the processes of an earlier owner's request, unless they are adopted. Returns the agent after that."""
+        services = self.asking.services
         agent = self.asking.look(self.address)
         if self.ready is not None or self.stale is None:
             return agent
         if agent is not None and agent.nature.outlives_owner and model_request.is_current_request(agent, self.op):
             return agent
-        await world.programs.processes.stop(self.stale)
-        world.programs.processes.forget([self.stale])
+        await services.programs.processes.stop(self.stale)
+        services.programs.processes.forget([self.stale])
         return self.asking.look(self.address)
 
     async def _ask(self, agent: ObservedAgent, op: str) -> DeciderReply:
@@ -266,20 +274,20 @@ class AskJob:
         return reply_from_model(answer, called_tools_by_wire_name(agent, self.asking.tools, answer))
 
     async def _complete(self, request: ModelRequest) -> ModelReply:
-        """The answer, its cost counted; of a request that is closed before, what it had cost by then is estimated."""
+        """The answer of the model. Its usage goes into `used`; if the request is cancelled, an estimate of it does."""
         assert self.ready is not None, "only models are asked like this"
-        self.said_chars = 0
+        self.received_chars = 0
         try:
-            answer = await self.asking.services.deciders.models.complete(request, self._heard)
+            answer = await self.asking.services.deciders.models.complete(request, self._count_received)
         except anyio.get_cancelled_exc_class():
-            said = transcript.estimate_tokens(self.said_chars)
-            self.used.append(TokenUsage(self.ready.tokens, said, is_estimated=True))
+            received = transcript.estimate_tokens(self.received_chars)
+            self.used.append(TokenUsage(self.ready.tokens, received, is_estimated=True))
             raise
         self.used.append(answer.usage)
         return answer
 
-    def _renewed(self, agent: ObservedAgent, op: str) -> tuple[Change, ...] | None:
-        """See `middleware.RenewRequest`: the request before is billed, and what the next one may cost is set aside."""
+    def _renew(self, agent: ObservedAgent, op: str) -> tuple[Change, ...] | None:
+        """See `middleware.RenewRequest`: bill the request before, and reserve what the next one may cost."""
         if self.ready is None:
             self.op = op
             return ()
@@ -293,72 +301,72 @@ class AskJob:
         self.op = op
         return (*billed, *reserved)
 
-    def _heard(self, text: str) -> None:
-        self.said_chars += len(text)
+    def _count_received(self, text: str) -> None:
+        self.received_chars += len(text)
 
-    async def _replied(self, reply: DeciderReply, queued_s: float) -> None:
-        world, batch = self.asking.services, self._batch()
+    async def _record_reply(self, reply: DeciderReply, queued_s: float) -> None:
+        services, batch = self.asking.services, self._batch()
         agent = self.asking.look(self.address)
         if agent is None:
             return
         if not model_request.is_current_request(agent, self.op):
-            self._late(agent, reply)
+            self._record_late_reply(agent, reply)
             return
-        ids = [world.ids.mint() for _ in range(max(1, len(reply.calls)))]
+        ids = [services.ids.mint() for _ in range(max(1, len(reply.calls)))]
         late_s = queued_s if queued_s > QUEUED_S else 0.0
         draft = records.draft_reply(agent, reply, ids, self.asking.tools, queued_s=late_s)
         more = self._billed(agent, batch, reply)
-        batch.add(self.address, remade(draft, changes=(*draft.changes, *more), data=draft.data | self._doubts()))
-        await self._go_on(batch)
+        data = draft.data | self._own_count()
+        batch.add(self.address, remade(draft, changes=(*draft.changes, *more), data=data))
+        await self._take_next_steps(batch)
         if self.ready is None:
-            await world.store.flush(world.store.view.rev)
+            await services.store.flush(services.store.view.rev)
 
-    async def _sum(self, wanted: SummaryPlan) -> None:
+    async def _summarize(self, wanted: SummaryPlan) -> None:
         """Request a summary, replace its turns with it, and take the agent's next steps."""
         assert self.ready is not None, "a model writes summaries"
         answer = await self._complete(self.ready.request)
         if not answer.text.strip():
-            raise ModelFailed(
-                model_request.EMPTY_REPLY, "its summary is empty", is_transient=True, usage=self.used.pop()
-            )
-        world, batch = self.asking.services, self._batch()
+            text = "it returned an empty summary"
+            raise ModelFailed(model_request.EMPTY_REPLY, text, is_transient=True, usage=self.used.pop())
+        services, batch = self.asking.services, self._batch()
         agent = self.asking.look(self.address)
         if agent is None or not model_request.is_current_request(agent, self.op):
-            self._came_to_nothing(LATE_REASON)
+            self._bill_unanswered(LATE_REASON)
             return
-        chunks, data = transcript.summarized_chunks(agent, answer.text, wanted, world.store.put_blob)
+        chunks, data = transcript.summarized_chunks(agent, answer.text, wanted, services.store.put_blob)
         data |= {"op": self.op, "model": self.ready.request.model, "usage": usage_json(answer.usage)}
         billed = (*self._billed(agent, batch), records.status_change(agent, {"open": {"tries": 0}}))
         batch.add(self.address, model_request.draft_compaction(agent, chunks, data, billed))
-        await self._go_on(batch)
+        await self._take_next_steps(batch)
 
     def _batch(self) -> WriteBatch:
-        world = self.asking.services
-        return WriteBatch(world.store, lambda: world.work.without_waking(self.address))
+        services = self.asking.services
+        return WriteBatch(services.store, lambda: services.work.without_waking(self.address))
 
-    async def _go_on(self, batch: WriteBatch) -> None:
-        is_alone = await self.asking.go_on(self.address, batch, self.key)
-        # Nothing is awaited any more: no other job sees this one in its way.
-        self.went_on = is_alone and self.ready is not None
+    async def _take_next_steps(self, batch: WriteBatch) -> None:
+        is_alone = await self.asking.take_next_steps(self.address, batch, self.key)
+        # Nothing is awaited from here on, so no other job waits for this one.
+        self.took_next_steps = is_alone and self.ready is not None
 
-    def _doubts(self) -> JsonObject:
+    def _own_count(self) -> JsonObject:
         """Our token count, if the provider's differs much from it; the provider's count is billed."""
         if self.ready is None or not self.used or not catalog.is_count_off(self.ready.tokens, self.used[-1]):
             return {}
         return {"tokens_counted": self.ready.tokens}
 
-    async def _failed(self, fault: ModelFailed) -> None:
+    async def _record_failure(self, failure: ModelFailed) -> None:
         batch = self._batch()
         agent = self.asking.look(self.address)
         assert self.ready is not None, "only models fail like this"
         if agent is None or not model_request.is_current_request(agent, self.op):
-            self.used += [] if fault.usage is None else [fault.usage]
-            self._came_to_nothing(fault.reason)
+            self.used += [] if failure.usage is None else [failure.usage]
+            self._bill_unanswered(failure.reason)
             return
-        batch.add(self.address, model_request.draft_model_failure(agent, batch, fault, self.ready, self.asking.life))
-        await self._go_on(batch)
+        batch.add(self.address, model_request.draft_model_failure(agent, batch, failure, self.ready, self.asking.life))
+        await self._take_next_steps(batch)
 
-    def _came_to_nothing(self, reason: str) -> None:
+    def _bill_unanswered(self, reason: str) -> None:
         """Bill a cancelled or superseded request for what it has cost so far."""
         agent = self.asking.look(self.address)
         if self.ready is None or agent is None or not (self.used or model_request.is_current_request(agent, self.op)):
@@ -371,7 +379,7 @@ class AskJob:
         batch.add(self.address, draft)
         batch.commit()
 
-    def _late(self, agent: ObservedAgent, reply: DeciderReply) -> None:
+    def _record_late_reply(self, agent: ObservedAgent, reply: DeciderReply) -> None:
         """Record a late reply as evidence: it changes only the usage."""
         batch = WriteBatch(self.asking.services.store)
         data = {"op": self.op, "text": reply.text, "usage": reply.usage, "late": True}
@@ -390,98 +398,102 @@ class AskJob:
 
 
 def called_tools_by_wire_name(agent: ObservedAgent, tools: ToolMap, answer: ModelReply) -> Mapping[str, str]:
-    """The tools of the agent by their wire names; none when the reply calls none."""
+    """The tools of the agent by their wire names; empty if the reply has no calls."""
     return prompt.tools_by_wire_name(permissions.granted_tools(agent.spec, tools)) if answer.calls else {}
 
 
 ENV_REFERENCE: Final = "env:"
 
 
-def decider_of(world: AgentServices, agent: ObservedAgent, stale: str | None = None) -> DeciderPort:
+def decider_of(services: AgentServices, agent: ObservedAgent, stale: str | None = None) -> DeciderPort:
     """The decider that the spec names, ready to be asked; `stale` as for `ask_decider`. Raises DeciderFailed."""
     match agent.spec.mind:
         case ScriptSpec(steps=steps):
             return ScriptRunner(steps)
         case ProgramSpec(argv=argv):
-            return ProgramRunner(world.programs.processes, argv, _setting(world, agent))
+            return ProgramRunner(services.programs.processes, argv, _setting(services, agent))
         case PythonFunctionSpec(target=target):
-            return python_runner(world, target, _setting(world, agent))
+            return python_runner(services, target, _setting(services, agent))
         case ModelDeciderSpec():
-            raise AssertionError("a model is asked through `World.models`")
+            raise AssertionError("an `AskJob` sends requests to models")
         case CliAgentSpec() as how:
-            return _outside(world, agent, how, stale)
+            return _cli_agent(services, agent, how, stale)
         case McpClientSpec():
             return McpClientRelay(None if agent.status.open is None else agent.status.open.client.said)
         case other:
             assert_never(other)
 
 
-def _outside(world: AgentServices, agent: ObservedAgent, how: CliAgentSpec, stale: str | None) -> CliAgentRunner:
+def _cli_agent(services: AgentServices, agent: ObservedAgent, how: CliAgentSpec, stale: str | None) -> CliAgentRunner:
     given = {
-        name: _value(world, str(value)) for name, value in how.env.items() if not name.startswith(RESERVED_VARIABLES)
+        name: _variable(services, str(value))
+        for name, value in how.env.items()
+        if not name.startswith(RESERVED_VARIABLES)
     }
-    setting = _setting(world, agent, how.timeout_s or limits.OUTSIDE_TURN_S)
+    setting = _setting(services, agent, how.timeout_s or limits.OUTSIDE_TURN_S)
     setting = replace(setting, env={**setting.env, **given})
     secrets = tuple(given[name] for name, value in how.env.items() if str(value).startswith(ENV_REFERENCE))
-    news = prompt.cli_agent_news(agent, call_locks.describe_held(agent, world.store.view))
-    briefing = CliAgentBriefing(prompt.role_briefing(agent, OUTSIDE_RULES) + f"\n\n{news}", news)
-    return CliAgentRunner(world.programs.processes, how, setting, briefing, world.store.put_blob, secrets, stale)
+    news = prompt.cli_agent_news(agent, call_locks.describe_held(agent, services.store.view))
+    briefing = CliAgentBriefing(prompt.role_briefing(agent, CLI_AGENT_RULES) + f"\n\n{news}", news)
+    return CliAgentRunner(services.programs.processes, how, setting, briefing, services.store.put_blob, secrets, stale)
 
 
-def _value(world: AgentServices, written: str) -> str:
-    """A variable's value, read from the owner's environment where it refers to that."""
+def _variable(services: AgentServices, written: str) -> str:
+    """The value of a variable; `env:NAME` is read from the owner's environment. Raises DeciderFailed."""
     if not written.startswith(ENV_REFERENCE):
         return written
     name = written.removeprefix(ENV_REFERENCE)
-    found = world.programs.owner_env.get(name)
+    found = services.programs.owner_env.get(name)
     if not found:
-        raise DeciderFailed(f"the variable {name} is not set where the plan runs")
+        raise DeciderFailed(f"the environment variable {name} is not set in the process that runs the plan")
     return found
 
 
 def _setting(
-    world: AgentServices, agent: ObservedAgent, most_s: float = limits.CALL_TIMEOUT_S
+    services: AgentServices, agent: ObservedAgent, most_s: float = limits.CALL_TIMEOUT_S
 ) -> ProgramRunner.Setting:
-    """How a program runs: in its task's workspace, in the clean environment, for at most the time that is left."""
+    """How a program runs: in its task's workspace, with the clean environment, for at most the remaining time."""
     try:
-        workspace = resolve_agent_workspace(world, agent)
+        workspace = resolve_agent_workspace(services, agent)
         workspace.ensure()
-    except ToolError as fault:
-        raise DeciderFailed(str(fault)) from fault
+    except ToolError as error:
+        raise DeciderFailed(str(error)) from error
     time_s = min(most_s, agent.budget.left.get("time_s", most_s))
     is_function = isinstance(agent.spec.mind, PythonFunctionSpec)
-    box = run_environment.function_sandbox(world, agent) if is_function else run_environment.agent_sandbox(world, agent)
-    return ProgramRunner.Setting(str(workspace.root), command_environment(world, agent), time_s, box)
+    box = (
+        run_environment.function_sandbox(services, agent)
+        if is_function
+        else run_environment.agent_sandbox(services, agent)
+    )
+    return ProgramRunner.Setting(str(workspace.root), command_environment(services, agent), time_s, box)
 
 
 async def ask_decider(
-    world: AgentServices, tools: ToolMap, stale: str | None, agent: ObservedAgent, op: str
+    services: AgentServices, tools: ToolMap, stale: str | None, agent: ObservedAgent, op: str
 ) -> DeciderReply:
     """The reply of the decider, without mixins. Raises DeciderFailed.
 
-    `stale` is the operation id of an unanswered request of an earlier owner; None if there is none.
+    `stale` is the operation id of a request that an earlier owner made and that has no answer; None without such a
+    request.
     """
-    if world.deciders.replayed_replies is not None and not agent.nature.is_instant:
-        return await world.deciders.replayed_replies(agent)
-    return await decider_of(world, agent, stale).respond(turn_input(world, tools, agent, op))
+    if services.deciders.replayed_replies is not None and not agent.nature.is_instant:
+        return await services.deciders.replayed_replies(agent)
+    return await decider_of(services, agent, stale).respond(turn_input(services, tools, agent, op))
 
 
 async def ask_through_mixins(asking: LayeredAsk) -> DeciderReply:
     """The reply of the decider through the agent's mixins; a failed decider replies with `fail` and the reason."""
     try:
         return await asking.answer(steps_for_turn(asking.seen.spec))
-    except DeciderFailed as fault:
-        return DeciderReply(text="", calls=(_given_up(str(fault)),), memory=asking.seen.status.memory.own)
+    except DeciderFailed as failure:
+        fail = ProposedCall("fail", {"reason": str(failure)})
+        return DeciderReply(text="", calls=(fail,), memory=asking.seen.status.memory.own)
 
 
-def _given_up(reason: str) -> ProposedCall:
-    return ProposedCall("fail", {"reason": reason})
-
-
-def turn_input(world: AgentServices, tools: ToolMap, agent: ObservedAgent, op: str) -> TurnInput:
+def turn_input(services: AgentServices, tools: ToolMap, agent: ObservedAgent, op: str) -> TurnInput:
     """The input of the decider for the open turn."""
     turn, task, spec = agent.status.open, agent.task_spec, agent.spec
-    assert turn is not None, "a mind is asked inside a turn"
+    assert turn is not None, "a decider is asked inside a turn"
     return TurnInput(
         agent=agent.resource.address,
         incarnation=agent.status.incarnation,
@@ -489,7 +501,7 @@ def turn_input(world: AgentServices, tools: ToolMap, agent: ObservedAgent, op: s
         op=op,
         now=agent.now,
         goal="" if task is None else task.goal,
-        cwd=run_environment.working_directory(world, agent),
+        cwd=run_environment.working_directory(services, agent),
         notes="" if task is None else task.notes,
         prompt=agent_instructions(agent),
         checks=() if task is None else tuple(check.to_json() for check in task.acceptance),
@@ -499,7 +511,7 @@ def turn_input(world: AgentServices, tools: ToolMap, agent: ObservedAgent, op: s
         children=tuple(child.view for child in agent.context.children),
         tools=()
         if isinstance(spec.mind, ScriptSpec)
-        else permissions.granted_tools(spec, tools),  # A script does not look at them.
+        else permissions.granted_tools(spec, tools),  # Scripts do not read the list.
         budget_left=agent.budget.left,
         rejected=rejected_verdict(agent),
         memory=agent.status.memory.own,
@@ -514,7 +526,7 @@ def _outcome(call: PastCall) -> CallOutcome:
 
 @frozen
 class McpClientRelay:
-    """Answers with the call of the MCP client that the turn was started for; a call without a tool only listens."""
+    """Answers with the call of the MCP client that started the turn; a call without a tool only reads the news."""
 
     said: ClientCall | None
 

@@ -1,8 +1,8 @@
 """Records of decisions on calls: permissions and hooks' verdicts applied, approvals, interruptions, results. Pure.
 
-A verdict is written into the open turn, from which all its consequences are computed. The same append writes to the
-status of the hook what it remembers and how often it fired. The reply keeps the original arguments of a call; arguments
-that a hook gave it are stored beside them.
+A verdict is written into the open turn, from which all its consequences are computed. The same append updates the
+status of the hook: its memory, and how often it fired. The reply keeps the original arguments of a call; arguments
+from a hook are stored separately.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ DEFERRED_ERROR = "Deferred"
 
 
 def hook_memory(hook: Resource, spec: HookSpec, agent: ObservedAgent, originals: Mapping[str, Resource]) -> Json:
-    """What the hook remembers: nothing in a new run of its agent; a read-only copy what its original does."""
+    """The memory of the hook. It is empty in a new incarnation of the agent; a read-only copy reads its original's."""
     if spec.is_read_only and spec.original in originals:
         return unwrap_value(originals[spec.original].status.get("memory"))
     if hook.status.get("incarnation") != agent.status.incarnation:
@@ -53,17 +53,17 @@ def hook_memory(hook: Resource, spec: HookSpec, agent: ObservedAgent, originals:
 def draft_verdicts(
     agent: ObservedAgent, given: Sequence[tuple[HookQuestion, HookVerdict]], cost: JsonObject | None = None
 ) -> RecordDraft:
-    """The record of verdicts, each with its question; `cost` is what they took beside the agent's own steps."""
+    """The record of verdicts, each with its question; `cost` is what they cost besides the agent's own steps."""
     made = [_fired(question, verdict) for question, verdict in given]
     opened = agent.status.open
     waited = {} if opened is None else records.wait_end_merge(agent, opened)
     merge: JsonObject = {"open": {"fired": {one.key: wrap_value(one.to_json()) for one in made}, **waited}}
     if agent.resource.status.get("why"):
-        merge["why"] = None  # It named the hooks that were asked; if some are left, the next rest names them.
+        merge["why"] = None  # It named the hooks that were asked; the next rest names those that are left.
     changes: list[Change] = [SetStatus(agent.resource.address, agent.resource.uid, merge)]
-    changes += [_remembered(agent, question, verdict) for question, verdict in given]
-    told = [_told(question, one) for (question, _), one in zip(given, made, strict=True)]
-    data: JsonObject = {"turn": 0 if opened is None else opened.turn, "fired": told}
+    changes += [_hook_change(agent, question, verdict) for question, verdict in given]
+    fired = [_verdict_json(question, one) for (question, _), one in zip(given, made, strict=True)]
+    data: JsonObject = {"turn": 0 if opened is None else opened.turn, "fired": fired}
     if cost:
         data["cost"] = cost
     return RecordDraft("hook.fired", AGENT_ACTOR, agent.resource.address, tuple(changes), data)
@@ -85,9 +85,9 @@ def _fired(question: HookQuestion, verdict: HookVerdict) -> TurnVerdict:
     return TurnVerdict(question.spec.name, question.point, question.index, question.rewrites, verdict, version)
 
 
-def _remembered(agent: ObservedAgent, question: HookQuestion, verdict: HookVerdict) -> SetStatus:
-    """What the verdict leaves in the hook: its memory, that it quits, how often it fired, and where it broke."""
-    hook, merge = question.hook, _begun(agent, question.hook)
+def _hook_change(agent: ObservedAgent, question: HookQuestion, verdict: HookVerdict) -> SetStatus:
+    """The change of the hook's status by a verdict: its memory, whether it quit, how often it fired, its errors."""
+    hook, merge = question.hook, _first_status(agent, question.hook)
     now = {**hook.status, **merge}
     merge["fired"] = 1 + int(now.get("fired") or 0)
     if verdict.fault:
@@ -98,12 +98,12 @@ def _remembered(agent: ObservedAgent, question: HookQuestion, verdict: HookVerdi
         if verdict.memory is not None:
             merge["memory"] = wrap_value(verdict.memory)
         if verdict.is_last:
-            merge |= {"state": OVER, "why": verdict.reason or "it has quit", "signal": OVER}
+            merge |= {"state": OVER, "why": verdict.reason or "it quit", "signal": OVER}
     return SetStatus(hook.address, hook.uid, merge)
 
 
-def _begun(agent: ObservedAgent, hook: Resource) -> JsonObject:
-    """What the status of a hook begins with in a run of its agent in which it has done nothing; empty once it has."""
+def _first_status(agent: ObservedAgent, hook: Resource) -> JsonObject:
+    """The status that a hook gets with its first verdict in an incarnation of the agent; empty after that."""
     if hook.status.get("incarnation") == agent.status.incarnation:
         return {}
     forgotten: JsonObject = {name: None for name in ("memory", "why", "faults") if hook.status.get(name) is not None}
@@ -113,13 +113,13 @@ def _begun(agent: ObservedAgent, hook: Resource) -> JsonObject:
 
 
 def memory_change(agent: ObservedAgent, question: HookQuestion, memory: Json) -> SetStatus:
-    """The hook remembers something though it has not given its verdict yet."""
-    merge = _begun(agent, question.hook) | {"memory": wrap_value(memory)}
+    """Store the memory of a hook that has not given its verdict yet."""
+    merge = _first_status(agent, question.hook) | {"memory": wrap_value(memory)}
     return SetStatus(question.hook.address, question.hook.uid, merge)
 
 
-def _told(question: HookQuestion, one: TurnVerdict) -> JsonObject:
-    """A verdict as its record has it, with enough to put it back into a turn."""
+def _verdict_json(question: HookQuestion, one: TurnVerdict) -> JsonObject:
+    """A verdict for the log, with everything that a replay needs to apply it again."""
     out: JsonObject = {"key": one.key, "hook": question.hook.address, "point": one.point}
     if question.call is not None:
         out |= {"call": question.call.address, "tool": question.call.tool}
@@ -128,8 +128,8 @@ def _told(question: HookQuestion, one: TurnVerdict) -> JsonObject:
 
 def draft_late_evidence(question: HookQuestion, agent: str, turn: int, verdict: HookVerdict) -> RecordDraft:
     """Evidence of a late verdict; it changes nothing."""
-    told = _told(question, _fired(question, verdict))
-    return RecordDraft("hook.fired", AGENT_ACTOR, agent, (), {"turn": turn, "fired": [told], "late": True})
+    fired = _verdict_json(question, _fired(question, verdict))
+    return RecordDraft("hook.fired", AGENT_ACTOR, agent, (), {"turn": turn, "fired": [fired], "late": True})
 
 
 def forbidden_arguments_result(standing: RewrittenCall) -> CallResult:
@@ -143,17 +143,17 @@ def refused_by_hooks(agent: ObservedAgent, standing: RewrittenCall) -> CallResul
     if ends.decision == "deny":
         return CallResult(CallState.DENIED, ends.words, "Denied")
     if ends.decision == "defer":
-        return CallResult(CallState.DENIED, f"not now, do what is asked first. {ends.words}", DEFERRED_ERROR)
+        return CallResult(CallState.DENIED, f"deferred: first do what the hook asks. {ends.words}", DEFERRED_ERROR)
     opened = agent.status.open
     if opened is not None and questions.is_final_reply(agent, opened):
         back = questions.verdict_on_answer(agent, opened)
         if back.decision != "allow":
-            return CallResult(CallState.DENIED, f"your answer was sent back, go on. {back.words}", "Denied")
+            return CallResult(CallState.DENIED, verdicts.sent_back_text(back), "Denied")
     return None
 
 
 def rewritten_arguments(standing: RewrittenCall, original: Json) -> JsonObject | None:
-    """The arguments that hooks gave the call; None when they left it as it was."""
+    """The arguments that hooks gave the call; None if they did not change them."""
     arguments = arguments_as_map(standing.call.arguments)
     return arguments if standing.by and arguments != arguments_as_map(original) else None
 
@@ -174,7 +174,7 @@ class HookedRulings:
 def apply_verdicts(
     agent: ObservedAgent, tools: ToolMap, approve: Sequence[str], rulings: Sequence[CallPermission]
 ) -> HookedRulings:
-    """The rulings with the verdicts of the hooks: a denial of either holds, and other arguments are ruled on."""
+    """The rulings after the verdicts of hooks: a denial by either counts; arguments from hooks are checked again."""
     opened = agent.opened
     out: list[CallPermission] = []
     others: dict[str, Resource] = {}
@@ -188,7 +188,7 @@ def apply_verdicts(
         given = rewritten_arguments(standing, call.arguments)
         now = ruled if given is None else permissions.check_call(standing.call, agent.spec, tools, approve)
         out.append(
-            _with(agent, now, standing) if not standing.refused else CallRefused(forbidden_arguments_result(standing))
+            CallRefused(forbidden_arguments_result(standing)) if standing.refused else _judged(agent, now, standing)
         )
         deferred = deferred or _is_deferred(out[-1])
         if given is not None:
@@ -198,7 +198,7 @@ def apply_verdicts(
     if deferred or (
         questions.is_final_reply(agent, opened) and questions.verdict_on_answer(agent, opened).decision != "allow"
     ):
-        # The agent was told to wait, so the same call again is no sign that it is stuck.
+        # The agent has to wait, so repeating the call does not mean that it is stuck.
         changes.append(records.status_change(agent, {"same": ["", 0], "conditions": {STUCK: None}}))
     return HookedRulings(out, tuple(changes), others)
 
@@ -207,7 +207,8 @@ def _is_deferred(ruled: CallPermission) -> bool:
     return isinstance(ruled, CallRefused) and ruled.result.error == DEFERRED_ERROR
 
 
-def _with(agent: ObservedAgent, ruled: CallPermission, standing: RewrittenCall) -> CallPermission:
+def _judged(agent: ObservedAgent, ruled: CallPermission, standing: RewrittenCall) -> CallPermission:
+    """The permission of a call after the verdicts of its hooks."""
     if isinstance(ruled, CallRefused):
         return ruled
     refusal = refused_by_hooks(agent, standing)
@@ -217,15 +218,25 @@ def _with(agent: ObservedAgent, ruled: CallPermission, standing: RewrittenCall) 
         return ruled
     words = standing.merged.words
     if isinstance(ruled, CallNeedsApproval):
-        return CallNeedsApproval(ruled.pattern, f"the plan asks for a person's yes to `{ruled.pattern}`; {words}")
+        return CallNeedsApproval(ruled.pattern, f"{approval_reason(ruled.pattern)}; {words}")
     assert isinstance(ruled, CallAllowed)
-    return CallNeedsApproval("", f"asks for a person's yes: {words}")
+    return CallNeedsApproval("", _hook_approval_reason(words))
+
+
+def approval_reason(pattern: str) -> str:
+    """Why a call needs approval by the `approve:` pattern of the plan."""
+    return f"the plan requires approval for `{pattern}`"
+
+
+def _hook_approval_reason(words: str) -> str:
+    """Why a call needs approval by hooks; `words` are their names and reasons."""
+    return f"approval required by {words}"
 
 
 def _rewritten(
     agent: ObservedAgent, opened: OpenTurn, index: int, arguments: JsonObject, tools: ToolMap
 ) -> tuple[Resource, tuple[Change, ...]]:
-    """The call object with other arguments. What the agent wrote stays in its reply, and with the call."""
+    """The call object with other arguments. The agent's own arguments stay in its reply and in the call's status."""
     call = opened.reply.calls[index]
     made = agent.objects.calls[call.address]
     wanted = records.call_spec(agent, opened.turn, index, remade(call, arguments=arguments), tools).to_json()
@@ -238,7 +249,7 @@ def _rewritten(
 
 
 APPROVED_VERDICTS: Final = "yes_to"
-"""In a call's status: the late verdicts that asked for an approval."""
+"""Key in a call's status: the late verdicts that asked for an approval."""
 
 
 def draft_authorization(agent: ObservedAgent, tools: ToolMap, approve: Sequence[str]) -> RecordDraft:
@@ -261,7 +272,7 @@ def draft_authorization(agent: ObservedAgent, tools: ToolMap, approve: Sequence[
                 data[call.address] = "allowed"
             case permissions.CallNeedsApproval(pattern=pattern, why=why):
                 changes += approval_request_changes(agent, made, pattern, why)
-                data[call.address] = why or f"needs a yes to {pattern}"
+                data[call.address] = why or f"needs approval: {pattern}"
             case permissions.CallRefused(result=result):
                 results[call.address] = wrap_value(result.to_json())
                 changes.append(Drop(made.address, made.uid))
@@ -291,9 +302,10 @@ def draft_approval_answers(agent: ObservedAgent, asking: Sequence[Resource]) -> 
 
 
 def draft_late_verdict(agent: ObservedAgent, startable: Sequence[Resource]) -> RecordDraft | None:
-    """What hooks say to calls about to start that were not asked about them as they are now; None: nothing against it.
+    """Deny a call that is about to start, or make it wait for approval, by verdicts that came after it was authorized.
 
-    One that wants other arguments denies these: the call is made again, and goes through all hooks.
+    None if all calls may start. A hook that wants other arguments denies the call; the agent makes it again, and all
+    hooks are asked.
     """
     opened = agent.opened
     if not opened.hooks.fired:
@@ -304,7 +316,8 @@ def draft_late_verdict(agent: ObservedAgent, startable: Sequence[Resource]) -> R
         said = verdicts.counted_verdicts(late, tuple(agent.hooks.watching))
         merged, wanted = verdicts.merge_verdicts(said), verdicts.first_rewrite(said, call.spec["arguments"])
         if merged.decision in ("deny", "defer") or wanted is not None:
-            words = merged.words or f"hook {wanted[0] if wanted else ''} gives it other arguments by now: do it again"
+            name = wanted[0] if wanted else ""
+            words = merged.words or f"hook {name} now gives this call other arguments; make the call again"
             result = CallResult(CallState.DENIED, words, "Denied")
             merge: JsonObject = {"open": {"results": {call.address: wrap_value(result.to_json())}}}
             changes: tuple[Change, ...] = (records.status_change(agent, merge), Drop(call.address, call.uid))
@@ -312,7 +325,7 @@ def draft_late_verdict(agent: ObservedAgent, startable: Sequence[Resource]) -> R
             return RecordDraft("call.authorized", AGENT_ACTOR, agent.resource.address, changes, data)
         asks = [one.key for one in late if one.verdict.decision == "ask"]
         if merged.decision == "ask" and set(asks) - set(call.status.get(APPROVED_VERDICTS) or ()):
-            why = f"asks for a person's yes: {merged.words}"
+            why = _hook_approval_reason(merged.words)
             yes = SetStatus(call.address, call.uid, {APPROVED_VERDICTS: [*asks]})
             changes = (records.status_change(agent, {}), *approval_request_changes(agent, call, "", why), yes)
             return RecordDraft("call.authorized", AGENT_ACTOR, agent.resource.address, changes, {call.address: why})
@@ -321,21 +334,21 @@ def draft_late_verdict(agent: ObservedAgent, startable: Sequence[Resource]) -> R
 
 def _rejected(approval: Resource | None) -> CallResult:
     reason = "" if approval is None else str(approval.status.get("reason") or "")
-    return CallResult(CallState.DENIED, f"refused by a person{': ' if reason else ''}{reason}", "Rejected")
+    return CallResult(CallState.DENIED, f"rejected by an operator{': ' if reason else ''}{reason}", "Rejected")
 
 
 def draft_interruption(agent: ObservedAgent) -> RecordDraft:
-    """The step in flight stops for a message or an edit.
+    """Stop the step in flight for a message or an edit.
 
-    A decider that was being asked is asked again with the message. Calls that have not ended are cancelled; calls with
-    an unknown outcome keep it.
+    If the decider has not replied, it is asked again with the message. Calls that have not ended are cancelled; calls
+    with an unknown outcome keep it.
     """
     opened = agent.opened
     if not opened.is_replied:
-        return _told_before_the_reply(agent, opened)
+        return _draft_added_messages(agent, opened)
     made = [agent.objects.calls[call.address] for call in opened.reply.calls if call.address not in opened.results]
     left = [call for call in made if call.state != CallState.UNKNOWN]
-    result = CallResult(CallState.CANCELLED, f"given up {_cause(agent)}", "Interrupted")
+    result = CallResult(CallState.CANCELLED, f"cancelled {_cause(agent)}", "Interrupted")
     results: JsonObject = {call.address: wrap_value(result.to_json()) for call in left}
     asked = {call.status.get("approval") for call in left}
     gone = (*left, *(each for each in agent.objects.approvals.values() if each.address in asked))
@@ -350,15 +363,15 @@ def draft_interruption(agent: ObservedAgent) -> RecordDraft:
 def _cause(agent: ObservedAgent) -> str:
     if external_lease.is_turn_abandoned(agent):
         return "by its client"
-    return "for a message" if agent.interrupts else "for news"
+    return "for a message" if agent.interrupts else "for a message or a change of the task"
 
 
-def _told_before_the_reply(agent: ObservedAgent, opened: OpenTurn) -> RecordDraft:
+def _draft_added_messages(agent: ObservedAgent, opened: OpenTurn) -> RecordDraft:
     """Add the messages that stopped the request to the turn, so that the decider is asked again with them."""
     if not agent.nature.is_model:
         read = agent.interrupts
     elif opened.request.failure is not None:
-        read = agent.unread  # No request runs: any message is worth another try.
+        read = agent.unread  # No request runs, so any message is a reason to try again.
     else:
         read = tuple(message for message in agent.unread if message.delivery != "queue")
     news, told = redirection_news(agent) if agent.nature.is_redirected else ((), {})
@@ -403,13 +416,12 @@ def approve_patterns(view: View, plan: str, agent: ObservedAgent) -> tuple[str, 
 
 
 def approval_request_changes(agent: ObservedAgent, call: Resource, pattern: str, why: str = "") -> tuple[Change, ...]:
-    """The changes that make the call wait for an approval. `why` replaces the words about the plan's `pattern`."""
+    """The changes that make the call wait for an approval. `why` replaces the reason by the plan's `pattern`."""
     address = f"approval/{call.address.partition('/')[2]}"
     uid = Uid(address.partition("/")[2])
     tool = str(call.spec["tool"])
     what = {"call": call.address, "tool": tool, "arguments": call.spec["arguments"]}
-    words = why or f"the plan asks for a person's yes to `{pattern}`"
-    spec = ApprovalSpec("call", records.agent_author(agent), words, what)
+    spec = ApprovalSpec("call", records.agent_author(agent), why or approval_reason(pattern), what)
     return (
         Put(address, uid, spec.to_json(), owner=agent.resource.address),
         SetStatus(address, uid, {"state": WAITING}),

@@ -1,7 +1,7 @@
 """Locks that a call takes when it starts and that its agent releases when the turn ends. Pure.
 
-Who holds what is said by the locks (`planloop.controllers.shared.leases`) and by nothing else. A grant is in the append
-of the intents that need it, what is let go in that of the turn's end. Pure.
+Only the lock objects record who holds them (`planloop.controllers.shared.leases`). A grant is in the same append as the
+intents that need it, a release in the append of the turn's end.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ from planloop.schemas.objects.lock import LockGrant, LockKept, describe_cycle
 from planloop.schemas.resource import Resource
 
 LOCKED_ERROR: Final = "Locked"
-"""The error of a call that others' locks keep from happening."""
+"""The error of a call that needs a path which another agent has locked."""
 LOCK_LOST_ERROR: Final = "LockLost"
-"""The error of a call that needs a lock which the agent had, and which lapsed or was broken."""
+"""The error of a call whose agent had the lock that it needs, until the lease expired or an operator broke the lock."""
 
 LockOutcome: TypeAlias = RecordDraft | CallEnding | None
-"""The grant that a call starts with, how it ends or waits instead, or None: it needs none."""
+"""The record of the grants with which a call starts, how it ends or waits instead, or None if it needs no new lock."""
 
 
 @frozen
 class LockWait:
-    """Locks that are waited for together, for at most `wait_s` seconds; `reason` is told to everybody else."""
+    """Locks that a call waits for together, for at most `wait_s` seconds. Others are shown the `reason`."""
 
     wants: Wants
     kept: LockKept
@@ -57,12 +57,12 @@ class LockWait:
 
 
 def lock_owner(agent: ObservedAgent) -> LockOwner:
-    """The agent as an owner of locks, in its present run."""
+    """The agent as an owner of locks, in its current incarnation."""
     return grants.lock_owner(agent.resource)
 
 
 def take_locks(agent: ObservedAgent, view: View, call: Resource, wants: Wants) -> LockOutcome:
-    """What a call that is about to write the paths of `wants` does about their locks."""
+    """Take the locks for a call that is about to write the paths of `wants`, or refuse the call, or let it wait."""
     owner = lock_owner(agent)
     lacking = {path: mode for path, mode in wants.items() if grants.fence_failure(view, owner, path, mode)}
     if not lacking:
@@ -85,9 +85,9 @@ def take_locks(agent: ObservedAgent, view: View, call: Resource, wants: Wants) -
 
 
 def wait_behind(agent: ObservedAgent, view: View, wants: Wants, wait_s: float | None = None) -> CallEnding | None:
-    """The wait for the task that goes first on these files, as was ruled in a conflict; None when none does.
+    """The wait for a task that writes these files first by the resolution of a conflict; None if there is none.
 
-    It lasts for `wait_s` at most, None: as long as that task does.
+    It lasts at most `wait_s` seconds, or until that task ends if `wait_s` is None.
     """
     first = task_with_priority(view, agent.resource.address, tuple(wants))
     if not first:
@@ -97,14 +97,14 @@ def wait_behind(agent: ObservedAgent, view: View, wants: Wants, wait_s: float | 
     call: JsonObject = {"after": first, "ends": [first]}
     due_at = None if wait_s is None else agent.now + wait_s
     return PendingCall(
-        CallState.AWAITING_CHILD, (), call, f"waits for {first} to end, as was ruled in a conflict", (), due_at
+        CallState.AWAITING_CHILD, (), call, f"waits for {first} to end, as decided in a conflict", (), due_at
     )
 
 
 def resolve_wait_behind(agent: ObservedAgent, view: View, call: Resource) -> CallEnding | None:
-    """The start of a call that a ruling has kept back, or its end when its time is over; None while it is kept back.
+    """The start of a call that waits behind another task, or its end when its time is over; None while it waits.
 
-    Read anew at every look, for a party may move or end.
+    Every pass checks the conflicts again, because a party may move or end.
     """
     first, due_at = str(call.status["after"]), call.status.get("due_at")
     if not is_behind(view, agent.resource.address, first):
@@ -113,12 +113,12 @@ def resolve_wait_behind(agent: ObservedAgent, view: View, call: Resource) -> Cal
 
 
 def _not_yet(first: str) -> Settlement:
-    text = f"{first} goes first, as was ruled in a conflict, and has not ended.\nNothing was done."
+    text = f"{first} writes these files first, as decided in a conflict, and has not ended.\nNothing was done."
     return Settlement(failure(LOCKED_ERROR, f"{text} Do something else first and try again."))
 
 
 def lock_duration(agent: ObservedAgent, view: View, wants: Wants, asked: LockKept) -> LockKept:
-    """Until when a grant of `wants` is kept: what a ruling takes from the agent is not taken back by asking again."""
+    """How long a grant of `wants` is kept. A lock that the agent must yield by a resolution is kept for one turn."""
     return "turn" if is_to_yield(view, agent.resource.address, tuple(wants)) else asked
 
 
@@ -129,62 +129,61 @@ def _granted(agent: ObservedAgent, found: LocksGranted, kept: LockKept) -> Recor
 
 
 def wait_for_locks(
-    agent: ObservedAgent, view: View, call: Resource, wish: LockWait, blockers: Sequence[LockBlocker]
+    agent: ObservedAgent, view: View, call: Resource, wait: LockWait, blockers: Sequence[LockBlocker]
 ) -> PendingCall:
-    """The call waits in the queue of each lock that it wants, for a while."""
-    queued = grants.queue_changes(view, call.address, lock_owner(agent), wish.wants, wish.reason, agent.now)
-    gives_up_at = agent.now + wish.wait_s
-    merge = grants.wish_json(wish.wants, wish.reason, wish.kept) | {
+    """Put the call into the queue of each lock that it wants, for at most `wait.wait_s` seconds."""
+    queued = grants.queue_changes(view, call.address, lock_owner(agent), wait.wants, wait.reason, agent.now)
+    gives_up_at = agent.now + wait.wait_s
+    merge = grants.wish_json(wait.wants, wait.reason, wait.kept) | {
         "gives_up_at": gives_up_at,
         detection.WAIT_CONFLICTS: None,
     }
-    said = grants.explain_blockers(blockers)
+    blocked = grants.explain_blockers(blockers)
     due_at = detection.first_check_at(agent.now, gives_up_at)
-    return PendingCall(CallState.AWAITING_LOCK, queued, merge, said.message, said.unblocks, due_at)
+    return PendingCall(CallState.AWAITING_LOCK, queued, merge, blocked.message, blocked.unblocks, due_at)
 
 
 def resolve_lock_wait(agent: ObservedAgent, view: View, call: Resource) -> CallEnding | None:
-    """What has become of a call that waits for locks: granted, refused, or out of time; None while it waits."""
+    """The end or next step of a call that waits for locks: granted, refused, or out of time; None while it waits."""
     status = call.status
     wants: Wants = status.get("wants") or {}
     if status.get("refused"):
         raw = status["refused"]
-        text = _ended(agent, view, raw)
+        text = _refusal_text(agent, view, raw)
         return Settlement(
             failure(str(raw.get("reason") or LOCKED_ERROR), text), detection.deadlock_changes(agent, view, call)
         )
     if status.get("granted"):
-        return _gone_on(call, wants)
+        return _after_grant(call, wants)
     if (stuck := detection.check_wait(agent, view, call)) is not None:
-        # Said anew: somebody else may have it by now, and a conflict that is over is nobody's way out.
-        said = (
+        # The explanation is made again: another agent may hold the lock by now, or the conflict may be over.
+        blocked = (
             grants.explain_blockers(blockers)
             if (blockers := lock_blockers(agent, view, wants))
             else grants.explain_free(min(wants))
         )
-        why = " · ".join((said.message, *(f"{each} stands over it" for each in stuck.conflicts)))
-        return PendingCall(
-            CallState.AWAITING_LOCK, stuck.changes, stuck.call, why, (*said.unblocks, *stuck.unblocks), stuck.due_at
-        )
+        why = " · ".join((blocked.message, *(f"{each} is about it" for each in stuck.conflicts)))
+        unblocks = (*blocked.unblocks, *stuck.unblocks)
+        return PendingCall(CallState.AWAITING_LOCK, stuck.changes, stuck.call, why, unblocks, stuck.due_at)
     if (status.get("due_at") or agent.now + 1) > agent.now:
         return None
     left = grants.unqueue_changes(view, call.address, tuple(wants))
     blockers = lock_blockers(agent, view, wants)
-    return refuse_locked(agent, view, blockers, left, "You waited for it, and the time is over")
+    return refuse_locked(agent, view, blockers, left, "The time to wait for it is over")
 
 
-def _gone_on(call: Resource, wants: Wants) -> CallEnding:
-    """A call that only wanted the locks is over, any other starts."""
+def _after_grant(call: Resource, wants: Wants) -> CallEnding:
+    """The end of a call of the tool `lock`, which only wants the locks; the start of any other call."""
     if call.spec["tool"] == "lock":
         return Settlement(success(f"you hold {name_paths(wants)}"))
-    # Before its start everything about the wait is forgotten: it may wait again, for something else.
+    # The call may wait again for other locks, so the fields of this wait are removed.
     return PendingCall(CallState.AUTHORIZED, call=dict.fromkeys(("wants", "kept", "reason", "granted", "refused")))
 
 
 def write_error(context: ToolContext, path: str) -> Settlement | None:
-    """What stands against a write to `path` at this very moment, None: nothing. Looked at with nothing awaited after.
+    """Why the agent may not write `path` now; None if it may. The caller must not await anything before it writes.
 
-    Safety does not rest on the clock: a holder whose lease lapsed while it worked finds out here.
+    A lease may expire while its holder works, so each write checks the fence and does not rely on the clock.
     """
     agent, view = context.seen, context.services.store.view
     owner = lock_owner(agent)
@@ -193,18 +192,18 @@ def write_error(context: ToolContext, path: str) -> Settlement | None:
         return None
     if (lost := refuse_lost_lock(agent, view, {path: "write"})) is not None:
         return lost
-    # A program before the call may have led it to another file, which nobody locked for it.
+    # A program before the call may have changed the path to one that was not locked.
     if agent.spec.lock == "off" or context.spec.arguments != context.call.spec["arguments"]:
         blockers = lock_blockers(agent, view, {path: "write"})
         return refuse_locked(agent, view, blockers) if blockers else None
     ways = retry_hint(agent, view, {path: "write"})
-    return Settlement(failure(LOCK_LOST_ERROR, f"{_inner(agent, why)}.\nNothing was written. {ways}"))
+    return Settlement(failure(LOCK_LOST_ERROR, f"{_with_fork_paths(agent, why)}.\nNothing was written. {ways}"))
 
 
 def refuse_lost_lock(agent: ObservedAgent, view: View, wants: Wants) -> Settlement | None:
-    """The refusal of a write under a lock that lapsed or was broken: why, and who has it now. None: none of them was.
+    """Refuse a write under a lock that expired or was broken, with the reason and the present holder; None if none was.
 
-    It has been told then, so the next call asks for the lock anew.
+    The refusal marks the loss as reported, so that the next call takes the lock again.
     """
     owner, rows = lock_owner(agent), LockRows(view)
     lost = tuple(lost_locks(view, owner, wants))
@@ -214,12 +213,12 @@ def refuse_lost_lock(agent: ObservedAgent, view: View, wants: Wants) -> Settleme
         rows.told(each.path, each.owner)
     whys = "; ".join(grants.fence_failure(view, owner, path, mode) for path, mode in wants.items())
     ways = retry_hint(agent, view, wants)
-    text = f"{_inner(agent, whys)}.\nNothing was written: look at what is there now. {ways}"
+    text = f"{_with_fork_paths(agent, whys)}.\nNothing was written. Look at the current content first. {ways}"
     return Settlement(failure(LOCK_LOST_ERROR, text), rows.changes(), data={"fenced": [each.path for each in lost]})
 
 
 def lock_blockers(agent: ObservedAgent, view: View, wants: Wants) -> Sequence[LockBlocker]:
-    """Who keeps the agent from having `wants` now."""
+    """What keeps the agent from getting `wants` now."""
     return grants.find_blockers(view, lock_owner(agent), wants, agent.now)
 
 
@@ -230,40 +229,40 @@ def refuse_locked(
     changes: tuple[Change, ...] = (),
     before: str = "",
 ) -> Settlement:
-    """The result of a call that others' locks are in the way of, with who has them and its exits.
+    """Refuse a call because of others' locks, with their holders and what the agent can do.
 
-    `changes` go with it: a wish leaves the queues.
+    `changes` go into the same record, for example those that remove the call from the queues.
     """
-    said = ". ".join(part for part in (grants.explain_blockers(blockers).message, before) if part)
-    text = f"{_inner(agent, said)}.\nNothing was done. {ways_out(agent, view)}"
+    reasons = ". ".join(part for part in (grants.explain_blockers(blockers).message, before) if part)
+    text = f"{_with_fork_paths(agent, reasons)}.\nNothing was done. {ways_out(agent, view)}"
     return Settlement(failure(LOCKED_ERROR, text), changes)
 
 
-def _ended(agent: ObservedAgent, view: View, raw: JsonObject) -> str:
-    """Why the wait was ended from outside."""
+def _refusal_text(agent: ObservedAgent, view: View, raw: JsonObject) -> str:
+    """Why a resolution, a deadlock or an operator ended the wait, and what the agent can do."""
     why = str(raw.get("message") or "")
-    if raw.get("reason") == RULED_REASON:  # It says itself how the agent goes on.
+    if raw.get("reason") == RULED_REASON:  # The text of a resolution already tells the agent how to continue.
         return why
     if not why and raw.get("cycle"):
-        why = f"you waited for each other, {describe_cycle(raw['cycle'])}: somebody has to yield, and it is you"
-    return f"{why or 'the wait for the lock was ended'}.\nNothing was done. {ways_out(agent, view)}"
+        why = f"deadlock: {describe_cycle(raw['cycle'])}. One of you has to yield, and you were chosen"
+    return f"{why or 'the wait for the lock was cancelled'}.\nNothing was done. {ways_out(agent, view)}"
 
 
 def retry_hint(agent: ObservedAgent, view: View, wants: Wants) -> str:
-    """What an agent may do that has lost its locks: do it again where nobody has them now, else what others may do."""
-    return ways_out(agent, view) if lock_blockers(agent, view, wants) else "Do it again: it takes the lock anew."
+    """What an agent that lost its locks can do: repeat the call if the locks are free, else what `ways_out` lists."""
+    return ways_out(agent, view) if lock_blockers(agent, view, wants) else "Repeat the call: it takes the lock again."
 
 
 def ways_out(agent: ObservedAgent, view: View) -> str:
-    """What an agent that is refused may do, of what its rights allow."""
+    """What a refused agent can do within its rights."""
     ways = []
     if _may("lock", agent):
         ways.append("wait for it with `lock(paths, wait_s=…)`")
     if _may("release", agent) and grants.held_locks(view, lock_owner(agent)):
-        ways.append("yield what you hold with `release`")
+        ways.append("release your own locks with `release`")
     if _may("contest", agent):
         ways.append("propose a change to the holder, or open a conflict, with `contest`")
-    ways.append("ask the one above with `request`")
+    ways.append("ask your parent agent with `request`")
     return f"You can: {'; '.join(ways)}; or do something else first and try again."
 
 
@@ -272,19 +271,19 @@ def _may(tool: str, agent: ObservedAgent) -> bool:
 
 
 def name_paths(paths: Iterable[str]) -> str:
-    """The paths in words, as those who work in their tree name them."""
+    """The paths as text, relative to the working tree that they belong to."""
     return ", ".join(f"`{path_in_tree(path)[0]}`" for path in sorted(paths))
 
 
-def _inner(agent: ObservedAgent, text: str) -> str:
-    """`text` about locks with the names that the agent has for them in its fork."""
+def _with_fork_paths(agent: ObservedAgent, text: str) -> str:
+    """`text` with paths relative to the agent's fork, if it works in one."""
     return text.replace(f"{lock_prefix(agent.context.fork.address)}/", "") if agent.context.fork is not None else text
 
 
 def draft_lock_release(
     agent: ObservedAgent, view: View, kept: Collection[LockKept] | None = None
 ) -> RecordDraft | None:
-    """The record in which the agent lets go what it holds of these sorts, None: of all; None when that is nothing."""
+    """The record that releases the agent's locks of the kinds `kept` (None: all kinds); None if it holds none."""
     changes = grants.release_changes(view, lock_owner(agent), kept=kept)
     if not changes:
         return None
@@ -293,9 +292,9 @@ def draft_lock_release(
 
 
 def draft_wait_withdrawal(agent: ObservedAgent, view: View, call: Resource) -> RecordDraft | None:
-    """The record in which a call that is given up leaves the queues; None when it stands in none.
+    """The record that removes a cancelled call from the queues of locks; None if it is in none.
 
-    What it was granted just now goes too: nobody would know that it has it.
+    It also releases locks that were granted to the call meanwhile, because its agent does not know of them.
     """
     if call.state != CallState.AWAITING_LOCK:
         return None
@@ -310,20 +309,20 @@ def draft_wait_withdrawal(agent: ObservedAgent, view: View, call: Resource) -> R
 
 
 def describe_held(agent: ObservedAgent, view: View) -> str:
-    """What it holds and how its containers are, for the end of a prompt; empty when that is nothing."""
+    """The agent's locks and the states of its containers, for the end of a prompt; empty if it has none."""
     awaited = () if agent.task_spec is None else agent.task_spec.containers
-    told = (
+    parts = (
         list_held(grants.held_locks(view, lock_owner(agent))),
         container_exec.containers_summary(view, agent.spec.task, awaited),
     )
-    return "\n".join(filter(None, told))
+    return "\n".join(filter(None, parts))
 
 
 def list_held(held: Sequence[tuple[str, LockGrant]]) -> str:
-    """What is held in a line, of very many the first."""
-    said = ", ".join(f"`{path_in_tree(path)[0]}` ({_until(one)})" for path, one in held[: limits.LOCKS_TOLD_MAX])
+    """The locks in one line: the first `limits.LOCKS_TOLD_MAX`, and the number of the others."""
+    listed = ", ".join(f"`{path_in_tree(path)[0]}` ({_until(one)})" for path, one in held[: limits.LOCKS_TOLD_MAX])
     rest = f" and {len(held) - limits.LOCKS_TOLD_MAX} more" if len(held) > limits.LOCKS_TOLD_MAX else ""
-    return f"[locked for you: {said}{rest}]" if said else ""
+    return f"[locked for you: {listed}{rest}]" if listed else ""
 
 
 def _until(held: LockGrant) -> str:

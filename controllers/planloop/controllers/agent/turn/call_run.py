@@ -1,7 +1,7 @@
 """Run one call: durable intent, effect, then its result with everything that takes effect with it (law 5).
 
-`CallRun` is the job. It reads the agent again before it writes, so that a late result (of another incarnation, of a
-closed turn) is kept as evidence and changes nothing.
+`CallRun` is the job. It reads the agent again before it writes: a late result, of another incarnation or a closed turn,
+is recorded as evidence and changes nothing.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ from planloop.schemas.objects.agent import AgentState
 from planloop.schemas.objects.call import CallResult, CallSpec, CallState, call_from_json
 from planloop.schemas.resource import Resource
 
-CLEANUP_S = 10.0  # For writing down that a call was stopped.
-NO_TOOL: Final = Settlement(CallResult(CallState.FAILED, "this tool is no longer there", "UnknownTool"))
+CLEANUP_S = 10.0  # The time to record that a call was stopped.
+NO_TOOL: Final = Settlement(CallResult(CallState.FAILED, "this tool is no longer available", "UnknownTool"))
 
 LookUp = Callable[[str], ObservedAgent | None]
 """The agent at an address as it is now; None when it is gone."""
@@ -55,9 +55,9 @@ LookUp = Callable[[str], ObservedAgent | None]
 class CallServices:
     """What all calls of one owner share.
 
-    `objection` says why hooks forbid a call with other arguments; empty: they do not. `settle` writes the record of a
-    result and the following steps of the agent as the last act of the job of that key; True when the end of the job
-    need not wake the agent.
+    `objection` returns why hooks forbid a call with other arguments; empty if they allow it. `settle` writes the record
+    of a result and the agent's next steps, as the last act of the job with that key. It returns True if the end of the
+    job need not wake the agent.
     """
 
     services: AgentServices
@@ -117,13 +117,13 @@ async def _run_in_place(
         batch.commit()  # The tool may read what other agents have written.
     ending: CallEnding = NO_TOOL
     if tool is not None:
-        said = await run_tool(tool, _tool_context(calling.services, agent, call))
-        ending = concurrency_limits.trace_in_place(agent, call, tool, said)
+        returned = await run_tool(tool, _tool_context(calling.services, agent, call))
+        ending = concurrency_limits.trace_in_place(agent, call, tool, returned)
     batch.add(agent.resource.address, records.draft_ending(agent, call, ending))
 
 
 def _take_locks(calling: CallServices, agent: ObservedAgent, startable: Sequence[Resource], batch: WriteBatch) -> bool:
-    """Whether all of `startable` may start: what they write is locked for them in the append of their intents."""
+    """Lock the paths that `startable` write, in the append of their intents. Returns whether all of them may start."""
     is_free = True
     for call in startable:
         tool = calling.tools[str(call.spec["tool"])]
@@ -147,7 +147,7 @@ def _operation_id(calling: CallServices, call: Resource) -> str:
 def why_not_now(
     calling: CallServices, agent: ObservedAgent, call: Resource, arguments: JsonObject
 ) -> CallResult | None:
-    """Why `call` may not run now with `arguments`, by the agent's present rights and hooks; None: it may."""
+    """Why `call` may not run now with `arguments`, by the agent's present rights and hooks; None if it may."""
     asked = TurnCall(call.address, str(call.spec["tool"]), arguments)
     approve = authorization.approve_patterns(calling.services.store.view, calling.services.plan, agent)
     is_changed = arguments != call.spec["arguments"]
@@ -155,7 +155,9 @@ def why_not_now(
         case permissions.CallRefused(result=result):
             return result
         case permissions.CallNeedsApproval(pattern=pattern) if is_changed:
-            text = f"with other arguments it would need a person's yes to `{pattern}`"
+            text = (
+                f"its arguments were changed, and the new ones need approval: {authorization.approval_reason(pattern)}"
+            )
             return CallResult(CallState.DENIED, text, "Denied")
         case _ if is_changed and (why := calling.objection(agent, asked)):
             return CallResult(CallState.DENIED, why, "Denied")
@@ -163,15 +165,16 @@ def why_not_now(
             return None
 
 
-def _tool_context(world: AgentServices, agent: ObservedAgent, call: Resource) -> ToolContext:
-    return ToolContext(world, agent, call, call_from_json(call.spec), workspace_or_denial(world, agent))
+def _tool_context(services: AgentServices, agent: ObservedAgent, call: Resource) -> ToolContext:
+    return ToolContext(services, agent, call, call_from_json(call.spec), workspace_or_denial(services, agent))
 
 
 @dataclass(slots=True)
 class CallRun:
-    """One start of one call. `call` is the object as of its latest intent, `context` what the tool was given for it.
+    """One start of one call. `call` is the object as of its latest intent, `context` the tool's context for it.
 
-    `tries` counts the intents that were made for it, those of earlier owners too; `said` is what the tool itself said.
+    `tries` counts its intents, including those of earlier owners. `returned` is what the tool returned, before mixins
+    changed it. `took_next_steps`: the job has taken the agent's next steps, so that its end need not wake the agent.
     """
 
     calling: CallServices
@@ -180,14 +183,14 @@ class CallRun:
     is_resumed: bool
     context: ToolContext = field(init=False)
     tries: int = field(init=False)
-    said: CallEnding | None = field(init=False, default=None)
-    went_on: bool = field(init=False, default=False)
+    returned: CallEnding | None = field(init=False, default=None)
+    took_next_steps: bool = field(init=False, default=False)
 
     def __post_init__(self) -> None:
         self.tries = 1 + int(self.call.status.get("retries", 0))
 
     @property
-    def world(self) -> AgentServices:
+    def services(self) -> AgentServices:
         return self.calling.services
 
     @property
@@ -225,26 +228,26 @@ class CallRun:
         elif self._is_between_tries() or self.spec.effect.may_run_again:
             await self._go_back()
         else:
-            text = "its owner left while it ran: it was stopped, and may have had its effect"
+            text = "the owner of the plan ended while it ran: it was stopped, and its effect may have happened"
             await self._settle(Settlement(CallResult(CallState.UNKNOWN, text, "Unknown")))
 
     def _is_between_tries(self) -> bool:
-        """Whether it failed and waits for its next attempt."""
-        now = self.world.store.view.get(self.call.address)
+        """Whether the call failed and waits for its next attempt."""
+        now = self.services.store.view.get(self.call.address)
         return now is not None and now.state == CallState.AUTHORIZED
 
     async def _go_back(self) -> None:
-        store, address = self.world.store, self.call.address
+        store, address = self.services.store, self.call.address
         now = store.view.get(address)
         if now is None or (now.uid, now.spec["op"]) != (self.call.uid, self.spec.op):
-            return  # It was cancelled or restarted while its trace was read.
+            return  # The call was cancelled or restarted while its trace was read.
         if now.state == CallState.AUTHORIZED:
             return
         again = records.call_state_change(now, CallState.AUTHORIZED)
         await store.append(RecordDraft("call.reconciled", AGENT_ACTOR, address, (again,)), {address: now.rev})
 
     async def _performed(self) -> CallEnding:
-        await self.world.store.flush(self.world.store.view.rev)
+        await self.services.store.flush(self.services.store.view.rev)
         context = self._context()
         if isinstance(context, Settlement):
             return context
@@ -253,17 +256,17 @@ class CallRun:
 
     async def perform(self) -> CallEnding:
         """See `middleware.CallAttempts`."""
-        self.said = await run_tool(self.tool, self.context)
-        return self.said
+        self.returned = await run_tool(self.tool, self.context)
+        return self.returned
 
     async def again(self, failed: CallResult, pause_s: float) -> Settlement | None:
-        """See `middleware.CallAttempts`. Between the two records nothing of the call is under way."""
-        store, agent = self.world.store, self.look(self.spec.owner)
+        """See `middleware.CallAttempts`. Between the two records the call does not run."""
+        store, agent = self.services.store, self.look(self.spec.owner)
         if agent is None or not is_current_call(agent, self.call) or agent.budget.left.get("retries", 1) < 1:
             return Settlement(failed)
         draft = middleware.draft_retry(agent, store.view, self.call, failed, self.tries, pause_s)
         store.propose(draft, {agent.resource.address: agent.resource.rev})
-        await self.world.clock.sleep(pause_s)
+        await self.services.clock.sleep(pause_s)
         agent = self.look(self.spec.owner)
         if agent is None or not is_current_call(agent, self.call):
             return Settlement(failed)
@@ -271,7 +274,7 @@ class CallRun:
             return Settlement(refused)
         address = agent.resource.address
         await store.append(
-            records.draft_call_starts(agent, [(self.call, self.world.ids.mint())]), {address: agent.resource.rev}
+            records.draft_call_starts(agent, [(self.call, self.services.ids.mint())]), {address: agent.resource.rev}
         )
         now, context = store.view.get(self.call.address), None
         if now is not None:
@@ -292,18 +295,18 @@ class CallRun:
     def _context(self) -> ToolContext | Settlement:
         agent = self.look(self.spec.owner)
         if agent is None:
-            return Settlement(failure("Gone", "the agent is gone"))
-        return _tool_context(self.world, agent, self.call)
+            return Settlement(failure("Gone", "the agent was removed"))
+        return _tool_context(self.services, agent, self.call)
 
     async def _resumed(self) -> CallEnding | None:
-        """The end of a call that an earlier owner started; None if it goes back to be started again."""
-        trace = await journal.trace_call(self.spec, self.world.programs.processes)
+        """The end of a call that an earlier owner started; None if the call is to be started again."""
+        trace = await journal.trace_call(self.spec, self.services.programs.processes)
         fate = journal.call_fate(trace, self.spec.effect)
         if fate == "adopt" and self.tool.ended is not None:
             context = self._context()
             if isinstance(context, Settlement):
                 return context
-            found = await self.world.programs.processes.adopt(self.spec.op)
+            found = await self.services.programs.processes.adopt(self.spec.op)
             return await self.tool.ended(context, found)
         if fate == "doubt":
             return Settlement(CallResult(CallState.UNKNOWN, journal.OUTCOME_UNKNOWN, "Unknown"))
@@ -312,38 +315,38 @@ class CallRun:
 
     async def _settle(self, ending: CallEnding) -> None:
         agent = self.look(self.spec.owner)
-        store = self.world.store
+        store = self.services.store
         if agent is None or not is_current_call(agent, self.call):
             came: JsonObject = (
                 {"wait": ending.why} if isinstance(ending, PendingCall) else {"result": ending.result.to_json()}
             )
             data = {"tool": self.spec.tool, **came, "late": True}
-            # Evidence that changes nothing, so it was computed from nothing.
+            # Evidence changes no object, so the record expects no revision.
             await store.append(RecordDraft("call.settled", AGENT_ACTOR, self.call.address, data=data), {})
             return
-        now = await self._of_now(ending)
+        now = await self._recomputed(ending)
         is_alone = await self.calling.settle(agent, records.draft_ending(agent, self.call, now), self.call.address)
-        # From here nothing is awaited, so no other job waits for this one.
-        self.went_on = is_alone and not self.spec.is_process
+        # Nothing is awaited from here on, so no other job waits for this one.
+        self.took_next_steps = is_alone and not self.spec.is_process
         is_over = isinstance(now, Settlement) and now.result.state is not CallState.UNKNOWN
         if self.spec.is_process and is_over:
             await store.flush(store.view.rev)
-            self.world.programs.processes.forget([self.spec.op])
+            self.services.programs.processes.forget([self.spec.op])
 
-    async def _of_now(self, ending: CallEnding) -> CallEnding:
-        """`ending` with the changes of this moment: programs took their time since an instant tool said what it writes.
+    async def _recomputed(self, ending: CallEnding) -> CallEnding:
+        """`ending` with changes for the present state: mixin programs may have run since an instant tool returned them.
 
-        If it says something else by now (others hold the file), that is what happens, and nothing of the old.
+        If the tool returns another result now, for example because another agent locked the file, that result counts.
         """
-        said = self.said
-        if not (self.tool.is_instant and isinstance(said, Settlement) and isinstance(ending, Settlement)):
+        returned = self.returned
+        if not (self.tool.is_instant and isinstance(returned, Settlement) and isinstance(ending, Settlement)):
             return ending
         context = self._context()
-        if not said.changes or ending.changes is not said.changes or isinstance(context, Settlement):
+        if not returned.changes or ending.changes is not returned.changes or isinstance(context, Settlement):
             return ending
         # The tool is a plain function and awaits nothing, so what it read is still true when its result is written.
         now = await run_tool(self.tool, replace(context, spec=self.context.spec, time_s=self.context.time_s))
-        if not isinstance(now, Settlement) or now.result != said.result:
+        if not isinstance(now, Settlement) or now.result != returned.result:
             return now
         data = {**ending.data, **now.data}
         return replace(ending, changes=now.changes, agent=now.agent, turn=now.turn, data=data)
@@ -371,13 +374,13 @@ def _resolved(tool: Tool, context: ToolContext) -> CallEnding | None:
     if context.call.status.get("after"):
         return call_locks.resolve_wait_behind(context.seen, context.services.store.view, context.call)
     if tool.resolve is None:
-        return Settlement(failure("Gone", f"nothing is left that `{tool.name}` could wait for"))
+        return Settlement(failure("Gone", f"what `{tool.name}` waited for no longer exists"))
     try:
         return tool.resolve(context)
-    except ToolFailed as fault:
-        return Settlement(failure(fault.reason, str(fault)))
-    except ToolDenied as fault:
-        return deny_call(str(fault))
+    except ToolFailed as error:
+        return Settlement(failure(error.reason, str(error)))
+    except ToolDenied as error:
+        return deny_call(str(error))
 
 
 async def run_tool(tool: Tool, context: ToolContext) -> CallEnding:
@@ -387,14 +390,14 @@ async def run_tool(tool: Tool, context: ToolContext) -> CallEnding:
         answer = tool.function(context, **given)
         ended: CallEnding = await answer if inspect.isawaitable(answer) else answer
         return ended
-    except ToolFailed as fault:
-        return Settlement(failure(fault.reason, str(fault)))
-    except ToolDenied as fault:
-        return deny_call(str(fault))
-    except InvalidToolArguments as fault:
-        return Settlement(failure("BadArguments", str(fault)))
+    except ToolFailed as error:
+        return Settlement(failure(error.reason, str(error)))
+    except ToolDenied as error:
+        return deny_call(str(error))
+    except InvalidToolArguments as error:
+        return Settlement(failure("BadArguments", str(error)))
 
 
 def deny_call(text: str) -> Settlement:
-    """The settlement of a call that may not be made."""
+    """The settlement of a denied call."""
     return Settlement(CallResult(CallState.DENIED, text, "Denied"))

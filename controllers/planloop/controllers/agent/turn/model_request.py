@@ -2,7 +2,7 @@
 
 Each attempt is recorded, reserved and billed separately. After a transient failure the open turn holds the time of the
 next attempt; no job waits for it. Any other failure blocks the agent until something that the request depends on
-changes. No reply raises an error: arguments that are not JSON become a call with a fault, which gets a result.
+changes. No reply raises an error: a call whose arguments are not JSON is kept, and its result is the parse error.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ from planloop.schemas.objects.budget import Cost
 from planloop.schemas.objects.call import given_arguments
 from planloop.schemas.objects.model import parse_model_name
 
-_AROUND: Final = re.compile(r"^(?:functions|default_api|tools?)[.:]|:\d+$|<\|.*$")
-"""What gpt-oss, Gemini and Kimi put around names: `functions.`, `default_api.`, a number, `<|channel|>…`."""
+_NAME_DECORATION: Final = re.compile(r"^(?:functions|default_api|tools?)[.:]|:\d+$|<\|.*$")
+"""What gpt-oss, Gemini and Kimi add to tool names: `functions.`, `default_api.`, a number, `<|channel|>…`."""
 
 CUT_OFF_NOTE: Final = "length"
 CUT_OFF_FAULT: Final = (
@@ -55,7 +55,7 @@ CUT_OFF_FAULT: Final = (
 def reply_from_model(answer: ModelReply, names: Mapping[str, str]) -> DeciderReply:
     """The reply of a model with its calls. `names` are the tools by their wire names; unknown names are kept."""
     is_cut = answer.finish == CUT_OFF_NOTE
-    # Only what came last can have been cut.
+    # Only the last call can have been cut off.
     last = len(answer.calls) - 1
     proposed = tuple(_proposed(call, names, is_cut=is_cut and at == last) for at, call in enumerate(answer.calls))
     if is_cut and not proposed:
@@ -68,7 +68,7 @@ def reply_from_model(answer: ModelReply, names: Mapping[str, str]) -> DeciderRep
 
 
 def usage_json(used: TokenUsage) -> JsonObject:
-    """Tokens for the log, zeros left out, with what the provider itself said."""
+    """Token counts for the log, without zeros, and the usage as the provider sent it."""
     out: JsonObject = {"in": used.tokens_in, "out": used.tokens_out}
     if used.tokens_cached:
         out["cached"] = used.tokens_cached
@@ -88,20 +88,20 @@ def _proposed(call: ModelCall, names: Mapping[str, str], *, is_cut: bool) -> Pro
             raise ValueError
         return ProposedCall(tool, _arguments(call.arguments), call.id, extra=call.extra)
     except ValueError as error:
-        why = "the answer was cut off inside of it" if is_cut else f"its arguments are no JSON: {error}"
+        why = "the answer was cut off inside this call" if is_cut else f"its arguments are not JSON: {error}"
         return ProposedCall(tool, call.arguments, call.id, fault=why, extra=call.extra)
 
 
 def _tool(called: str, names: Mapping[str, str]) -> str:
-    """The tool that is called as `called`, also by its own name, or with what templates of models put around it."""
-    for name in (called, _AROUND.sub("", called.strip())):
+    """The tool of the wire name `called`; its own name, and the decorations of chat templates, are accepted too."""
+    for name in (called, _NAME_DECORATION.sub("", called.strip())):
         if name in names or name in names.values():
             return names.get(name, name)
     return called.replace(chat_request.WIRE_DOT, ".") or "?"
 
 
 def _arguments(text: str) -> Json:
-    """The value of arguments as text; of those that were encoded twice too. Raises ValueError for no JSON."""
+    """The value of arguments in JSON, also if they were encoded twice. Raises ValueError for invalid JSON."""
     given = given_arguments(text)
     value = given_arguments(decode_foreign(given)) if isinstance(given, str) else given
     if isinstance(value, str) and value.lstrip().startswith("{"):
@@ -113,23 +113,23 @@ def _arguments(text: str) -> Json:
 Spent: TypeAlias = BudgetShortage
 
 MODEL_POOL: Final = "models"
-LONG_PAUSE_S: Final = 90.0  # Of a pause for which "soon" would be no answer.
+LONG_PAUSE_S: Final = 90.0  # Shorter pauses are shown as "soon".
 REMEDIES: Final[Mapping[str, str]] = {
-    "NoKey": "give its provider a key: models: {…: {key: env:NAME}}; set a variable, then start `plan apply` again",
-    "Refused": "look at the key and at what it may use",
-    "Unreachable": "start the server, or correct its url",
-    "NotInstalled": "install what the provider needs",
-    "Filtered": "change the goal or the files that its content filter objects to, or name another model",
-    "ContextTooLong": "name a model with a larger window",
+    "NoKey": "state a key: models: {PROVIDER: {key: env:NAME}}, set the variable NAME, and run `plan apply` again",
+    "Refused": "check the key, and which models and how much money it may use",
+    "Unreachable": "start the server, or correct its `url` under `models`",
+    "NotInstalled": "install the package that the provider needs",
+    "Filtered": "change the goal or files that the content filter rejects, or use another model",
+    "ContextTooLong": "use a model with a larger context window",
 }
 
 
 @frozen
 class PreparedRequest:
-    """A request that may be made. `tokens` is about the size of its prompt; `price` None counts no money.
+    """A request that may be sent. `tokens` estimates the size of its prompt; with `price` None, money is not counted.
 
-    `basis` is what its failure would depend on, as it was when it was made. `system` is the blob of its system message
-    where that is another than the one before; empty where it is the same.
+    `basis` is the `failure_basis` when it was prepared. `system` is the blob of its system message if that differs from
+    the one before; otherwise empty.
     """
 
     request: ModelRequest
@@ -148,56 +148,58 @@ def model_of_agent(agent: ObservedAgent) -> ModelDeciderSpec:
 
 
 def prepare_request(
-    world: AgentServices, prompt: ModelPrompt, agent: ObservedAgent, view: View
+    services: AgentServices, prompt: ModelPrompt, agent: ObservedAgent, view: View
 ) -> PreparedRequest | catalog.UnpricedModel:
-    """The next request of the open turn, cut to what is left of the budget."""
-    mind, opened = model_of_agent(agent), agent.opened
-    policy = catalog.unknown_price_policy(view, world.plan)
-    price = catalog.price_for_budget(world.deciders.models, mind.model, policy, is_bounded="usd" in agent.budget.left)
+    """The next request of the open turn, with its output limited to what is left of the budget."""
+    decider, opened = model_of_agent(agent), agent.opened
+    policy = catalog.unknown_price_policy(view, services.plan)
+    price = catalog.price_for_budget(
+        services.deciders.models, decider.model, policy, is_bounded="usd" in agent.budget.left
+    )
     if isinstance(price, catalog.UnpricedModel):
         return price
     tokens = transcript.estimate_tokens(prompt.size_bytes)
-    longest = world.deciders.models.output_max(mind.model)
+    longest = services.deciders.models.output_max(decider.model)
     output = catalog.affordable_output_tokens(agent.budget.left, price, tokens, longest)
     if opened.is_last:
         output = min(longest, limits.HANDOVER_OUTPUT_TOKENS)
     key = RequestKey(
         agent.resource.address, agent.resource.uid, agent.status.incarnation, opened.turn, opened.request.asked + 1
     )
-    request = ModelRequest(key, mind.model, prompt.messages, prompt.tools, mind.options, output)
+    request = ModelRequest(key, decider.model, prompt.messages, prompt.tools, decider.options, output)
     worst = catalog.worst_cost(price, tokens, output)
-    system = _named(prompt.messages[0])
+    system = _message_digest(prompt.messages[0])
     is_new = system != agent.status.memory.system
     if is_new:
-        world.store.put_blob(prompt.messages[0])
+        services.store.put_blob(prompt.messages[0])
     return PreparedRequest(
         request, tokens, price, worst, opened.is_last, prompt.digest, failure_basis(agent), system if is_new else ""
     )
 
 
 @lru_cache(maxsize=limits.SPECS_KEPT_MAX)
-def _named(system: bytes) -> str:
-    """The digest of a system message; most requests repeat the last one."""
+def _message_digest(system: bytes) -> str:
+    """The digest of a system message. It is cached, because most requests repeat the last one."""
     return sha256_hex(system)
 
 
 def prepare_summary_request(
-    world: AgentServices, agent: ObservedAgent, view: View, wanted: SummaryPlan
+    services: AgentServices, agent: ObservedAgent, view: View, wanted: SummaryPlan
 ) -> PreparedRequest | catalog.UnpricedModel:
-    """The request for a summary of old turns, of the model that the plan names for it or the agent's own."""
+    """The request for a summary of old turns, to the model that the plan names for this, or the agent's own."""
     opened = agent.opened
     model = str(agent.spec.compact.get("model") or model_of_agent(agent).model)
     price = catalog.price_for_budget(
-        world.deciders.models,
+        services.deciders.models,
         model,
-        catalog.unknown_price_policy(view, world.plan),
+        catalog.unknown_price_policy(view, services.plan),
         is_bounded="usd" in agent.budget.left,
     )
     if isinstance(price, catalog.UnpricedModel):
         return price
     messages = transcript.summary_messages(wanted)
     tokens = transcript.estimate_tokens(sum(map(len, messages)))
-    output = min(world.deciders.models.output_max(model), limits.SUMMARY_TOKENS_MAX)
+    output = min(services.deciders.models.output_max(model), limits.SUMMARY_TOKENS_MAX)
     key = RequestKey(
         agent.resource.address, agent.resource.uid, agent.status.incarnation, opened.turn, opened.request.asked + 1
     )
@@ -225,16 +227,16 @@ def reservation_changes(
 def draft_model_request(
     agent: ObservedAgent, op: str, ready: PreparedRequest, changes: tuple[Change, ...]
 ) -> RecordDraft:
-    """The model is about to be asked under `op`; the prompt's digest is what a replay is compared by."""
+    """The intent to send a request to the model under `op`. A replay compares the digest of the prompt."""
     opened = agent.opened
     attempt = opened.request.asked + 1
     merge: JsonObject = {"open": {"asked": attempt, "op": op, **records.wait_end_merge(agent, opened)}}
     if agent.status.wake.had_last and not ready.is_last:
-        merge["had_last"] = None  # There was enough left for a request again.
+        merge["had_last"] = None  # The budget has grown enough for another request.
     if opened.request.failure is not None:
         merge["open"]["failure"] = None
         if opened.request.failure.retry_at is None:
-            merge["open"]["tries"] = 0  # Somebody has changed something: it counts anew.
+            merge["open"]["tries"] = 0  # Something has changed since the failure, so tries are counted from 0 again.
     if agent.status.state != AgentState.RUNNING:
         merge |= {"state": str(AgentState.RUNNING), "why": None}
     data: JsonObject = {"op": op, "attempt": attempt, "model": ready.request.model}
@@ -249,32 +251,33 @@ def draft_model_request(
 
 
 def draft_model_failure(
-    agent: ObservedAgent, view: View, fault: ModelFailed, ready: PreparedRequest, life: str
+    agent: ObservedAgent, view: View, failure: ModelFailed, ready: PreparedRequest, life: str
 ) -> RecordDraft:
-    """An attempt gave no reply: it is billed and, if the failure is transient, repeated later."""
+    """Bill an attempt that gave no reply and, if the failure is transient, set the time of the next attempt."""
     opened = agent.opened
     tries = 1 + opened.request.tries
-    wait_s = model_retry_after_s(fault, tries)
+    wait_s = model_retry_after_s(failure, tries)
+    message = str(failure)
     data: JsonObject = {
         "op": opened.request.op,
         "attempt": opened.request.asked,
-        "reason": fault.reason,
-        "message": str(fault),
+        "reason": failure.reason,
+        "message": message,
     }
-    data |= {"is_transient": fault.is_transient}
-    if fault.retry_after_s is not None:
-        data["retry_after_s"] = fault.retry_after_s
+    data |= {"is_transient": failure.is_transient}
+    if failure.retry_after_s is not None:
+        data["retry_after_s"] = failure.retry_after_s
     if wait_s is not None:
         data["wait_s"] = wait_s
-    failure: JsonObject = {"reason": fault.reason, "message": str(fault)[: limits.MODEL_ERROR_CHARS], "tries": tries}
-    failure |= {"life": life, "basis": ready.basis}
+    kept: JsonObject = {"reason": failure.reason, "message": message[: limits.MODEL_ERROR_CHARS], "tries": tries}
+    kept |= {"life": life, "basis": ready.basis}
     if wait_s is not None:
-        failure |= {"retry_at": agent.now + wait_s, "wait_s": wait_s}
-    if fault.usage is not None:
-        data["usage"] = usage_json(fault.usage)
-    cost = catalog.request_cost(ready.price, fault.usage or TokenUsage(0, 0))
+        kept |= {"retry_at": agent.now + wait_s, "wait_s": wait_s}
+    if failure.usage is not None:
+        data["usage"] = usage_json(failure.usage)
+    cost = catalog.request_cost(ready.price, failure.usage or TokenUsage(0, 0))
     changes = budget.settle_changes(view, agent.resource, opened.request.op, cost)
-    merge: JsonObject = {"open": {"failure": wrap_value(failure), "tries": tries}}
+    merge: JsonObject = {"open": {"failure": wrap_value(kept), "tries": tries}}
     return RecordDraft(
         "model.failed",
         AGENT_ACTOR,
@@ -284,24 +287,26 @@ def draft_model_failure(
     )
 
 
-def model_retry_after_s(fault: ModelFailed, tries: int) -> float | None:
+def model_retry_after_s(failure: ModelFailed, tries: int) -> float | None:
     """Seconds until a model that failed `tries` times in a row is asked again; None: not before something changes."""
-    if not fault.is_transient or tries >= limits.MODEL_TRIES_MAX:
+    if not failure.is_transient or tries >= limits.MODEL_TRIES_MAX:
         return None
-    if fault.reason in (EMPTY_REPLY, FILTERED_REPLY):
+    if failure.reason in (EMPTY_REPLY, FILTERED_REPLY):
         return 0.0 if tries < limits.EMPTY_REPLIES_MAX else None
     back_off_s = min(limits.BACKOFF_CAP_S, limits.MODEL_BACKOFF_BASE_S * 2.0 ** min(tries - 1, 30))
-    return max(fault.retry_after_s or 0.0, back_off_s)
+    return max(failure.retry_after_s or 0.0, back_off_s)
 
 
 EMPTY_REPLY: Final = "Empty"
 FILTERED_REPLY: Final = "Filtered"
-LOST_REPLY: Final = ModelFailed("Lost", "what it answered could not be taken", is_transient=True)
+LOST_REPLY: Final = ModelFailed(
+    "Lost", "its answer could not be processed, because of an internal error", is_transient=True
+)
 
 
 def empty_reply_failure(usage: TokenUsage, tries: int, *, has_text: bool = False) -> ModelFailed:
     """The failure of an empty or incomplete reply: the request is repeated once, then the agent is blocked."""
-    text = "it answered without the calls that it announced" if has_text else "it answered with neither text nor calls"
+    text = "its answer announced tool calls but has none" if has_text else "its answer has neither text nor tool calls"
     return ModelFailed(EMPTY_REPLY, text, is_transient=tries < limits.EMPTY_REPLIES_MAX, usage=usage)
 
 
@@ -309,7 +314,7 @@ FailureRemedy: TypeAlias = Literal["ask", "wait", "blocked"]
 
 
 def remedy_for(agent: ObservedAgent, failure: RequestFailure, life: str) -> FailureRemedy:
-    """Whether a failed request may be repeated now, later, or only when something has changed."""
+    """Whether a failed request is repeated now, later, or only after something has changed."""
     if failure.retry_at is not None:
         return "ask" if failure.retry_at <= agent.now or failure.basis != failure_basis(agent) else "wait"
     if failure.reason == transcript.CONTEXT_TOO_LONG and failure.tries <= limits.TOO_LONG_TRIES_MAX:
@@ -318,9 +323,9 @@ def remedy_for(agent: ObservedAgent, failure: RequestFailure, life: str) -> Fail
 
 
 def failure_basis(agent: ObservedAgent) -> str:
-    """What a failure depends on: the specs of the agent and of its task, and the plan's table of models.
+    """The versions of everything that a failure depends on: the agent, its task, and the plan's table of models.
 
-    When one of them changes, also by a pause and a resume, the model is asked again.
+    When one of them changes, also by pausing and resuming the task, the model is asked again.
     """
     task = 0 if agent.task is None else agent.task.generation
     return f"{agent.resource.generation}.{task}.{agent.context.models_digest}"
@@ -328,11 +333,11 @@ def failure_basis(agent: ObservedAgent) -> str:
 
 def describe_failure(agent: ObservedAgent, failure: RequestFailure) -> str:
     """Why the agent does not continue."""
-    return f"{model_of_agent(agent).model} cannot be asked ({failure.reason}): {failure.message}"
+    return f"request to {model_of_agent(agent).model} failed ({failure.reason}): {failure.message}"
 
 
 def describe_pause(failure: RequestFailure) -> str:
-    """When the model is asked again, in a text that does not change while it waits."""
+    """When the model is asked again, as text that stays the same while the agent waits."""
     minutes = failure.wait_s / 60
     return (
         "soon"
@@ -344,21 +349,21 @@ def describe_pause(failure: RequestFailure) -> str:
 
 
 def is_long_pause(failure: RequestFailure) -> bool:
-    """Whether the pause is long enough that an operator may want to act sooner."""
+    """Whether the pause is so long that an operator may want to act before its end."""
     return failure.wait_s >= LONG_PAUSE_S
 
 
 def ways_to_unblock(agent: ObservedAgent, failure: RequestFailure) -> tuple[str, ...]:
-    """What an operator can do to make it continue."""
-    cure = REMEDIES.get(failure.reason)
-    again = (f"plan resume {agent.spec.task}", "name another model")
-    return (cure, *again) if cure else again
+    """What an operator can do so that the agent continues."""
+    remedy = REMEDIES.get(failure.reason)
+    again = (f"plan resume {agent.spec.task}", "use another model")
+    return (remedy, *again) if remedy else again
 
 
 def draft_compaction(
     agent: ObservedAgent, chunks: Mapping[str, TranscriptChunk | None], data: JsonObject, more: tuple[Change, ...] = ()
 ) -> RecordDraft:
-    """The record of a shortened transcript: new chunks by key, None for a turn that a summary replaces."""
+    """The record of a shortened transcript: new chunks by key, None for each turn that a summary replaces."""
     opened = agent.status.open
     merge: JsonObject = {"transcript": {key: chunk.to_json() if chunk else None for key, chunk in chunks.items()}}
     if opened is not None and opened.request.failure is not None:
@@ -369,7 +374,7 @@ def draft_compaction(
 
 
 def model_pool(model: str, view: View, plan: str) -> str:
-    """The pool of the work plane that `model` is asked in: that of the first pattern of the limits it matches."""
+    """The pool for requests to `model`: that of the first pattern under `limits.models` that matches it."""
     document = view.get(plan)
     bounds = (document.spec.get("limits") or {}).get("models") if document is not None else None
     if isinstance(bounds, dict):

@@ -1,7 +1,7 @@
 """Which calls an agent may make, by its rights and the plan's approval patterns. Pure.
 
-Pure. A call that is unknown, malformed, a duplicate or forbidden gets its result here and never starts; rights to
-single files are looked at by the file tools, which alone know where a path leads.
+An unknown, malformed, duplicate or forbidden call gets its result here and never starts. The file tools check rights to
+single files, because only they know where a path leads.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from planloop.schemas.tools import FREE_TO_HOOKS, GRANTED_WITH, ON_OCCASION, ONL
 ToolMap = Mapping[str, Tool]
 
 _STRICTNESS: Final = tuple(EffectClass)
-CALL_DIGEST_CHARS: Final = 12  # Of the digest of a call: enough to tell one from the one before.
+CALL_DIGEST_CHARS: Final = 12  # Enough of a call's digest to compare it with the call before.
 ENDING_TOOLS: Final = ("done", "fail")
-"""What an agent may still call in its last turn."""
+"""The tools that an agent has in its last turn."""
 
-_OF_PATHS: Final = re.compile(r"path|file|folder|dir|uri|url|source|dest|target", re.IGNORECASE)
-"""In the names of arguments that servers take for paths; any other text may have the name of a file by chance."""
+_PATH_ARGUMENT: Final = re.compile(r"path|file|folder|dir|uri|url|source|dest|target", re.IGNORECASE)
+"""Parts of the names of path arguments of tool servers. Other arguments may contain a file name by chance."""
 
 MALFORMED_ERROR: Final = "Malformed"
 
@@ -44,7 +44,7 @@ class CallAllowed:
 
 @frozen
 class CallNeedsApproval:
-    """The call waits for approval because of this pattern of the plan, or for what `why` says."""
+    """The call waits for approval because of this pattern of the plan, or for the reason `why`."""
 
     pattern: str
     why: str = ""
@@ -69,13 +69,13 @@ def check_calls(agent: ObservedAgent, tools: ToolMap, approve: Sequence[str]) ->
     for index, call in enumerate(turn.reply.calls):
         is_over = calls_left is not None and index >= calls_left and not _is_free(call, agent.spec, tools)
         if index >= limits.TURN_ACTIONS_MAX:
-            out.append(_failed("TooMany", f"one reply has at most {limits.TURN_ACTIONS_MAX} calls"))
+            out.append(_failed("TooMany", f"a reply may have at most {limits.TURN_ACTIONS_MAX} calls"))
         elif call.key and call.key in keys:
             out.append(
                 _failed("DuplicateId", f"two calls of this reply have the id `{call.key}`; the first one counts")
             )
         elif turn.is_last and call.tool not in ENDING_TOOLS:
-            out.append(_denied("this is your last turn: there are no tools in it but done and fail"))
+            out.append(_denied("this is your last turn: only `done` and `fail` are available"))
         elif is_over:
             out.append(_denied("the budget of calls is used up"))
         else:
@@ -85,7 +85,7 @@ def check_calls(agent: ObservedAgent, tools: ToolMap, approve: Sequence[str]) ->
 
 
 def check_call(call: TurnCall, spec: AgentSpec, tools: ToolMap, approve: Sequence[str]) -> CallPermission:
-    """Whether `call` may start, by itself."""
+    """Whether `call` may start, regardless of other calls."""
     if call.fault:
         return _failed(MALFORMED_ERROR, call.fault)
     tool = tools.get(call.tool)
@@ -107,42 +107,43 @@ def check_call(call: TurnCall, spec: AgentSpec, tools: ToolMap, approve: Sequenc
 
 
 def why_forbidden(tool: Tool, arguments: JsonObject, spec: AgentSpec) -> str:
-    """Why the agent's rights forbid this very call; empty when they do not. A denial beats everything."""
+    """Why the agent's rights forbid this call; empty if they allow it. A denial overrides everything else."""
     if denial := _covering((*spec.rights.deny, *spec.rights.guarded), tool.name, tool.subjects(arguments)):
         return f"`{tool.name}` on this is denied by `{denial}`"
     if "." in tool.name and tool.effect is not EffectClass.READ and _leads_to_guarded(arguments, spec):
-        return f"`{tool.name}` may write this, and it is not yours to write"
+        return f"`{tool.name}` may write this path, and you have no right to write it"
     if tool.name in ONLINE_TOOLS and not spec.rights.network:
-        return f"`{tool.name}` needs the network, and your rights have none"
+        return f"`{tool.name}` needs the network, and your rights do not include it"
     if not is_free_tool(tool, spec) and not is_call_allowed(tool, arguments, spec):
-        return f"you may use `{tool.name}` only like {', '.join(_examples(tool.name, spec))}"
+        return f"you may use `{tool.name}` only as {', '.join(_examples(tool.name, spec))}"
     return ""
 
 
 def _leads_to_guarded(arguments: JsonObject, spec: AgentSpec) -> bool:
-    """Whether a path in the arguments for a tool server may be that of a file which answers for a hook."""
+    """Whether a path in the arguments for a tool server may be a file that decides for a hook."""
     if not spec.rights.guarded:
         return False
-    paths = all_subjects({"paths": list(_in_paths(arguments))})
+    paths = all_subjects({"paths": list(_path_arguments(arguments))})
     return bool(paths) and bool(patterns.find_denial(spec.rights.guarded, WRITING_TOOLS[0], paths))
 
 
-def _in_paths(value: Json) -> Iterator[Json]:
-    """What stands under the names of paths, at whatever depth."""
+def _path_arguments(value: Json) -> Iterator[Json]:
+    """The values of path arguments, at any depth."""
     waiting = [value]
     while waiting:
         one = waiting.pop()
         if isinstance(one, dict):
-            yield from (each for name, each in one.items() if _OF_PATHS.search(name))
-            waiting += [each for name, each in one.items() if not _OF_PATHS.search(name)]
+            yield from (each for name, each in one.items() if _PATH_ARGUMENT.search(name))
+            waiting += [each for name, each in one.items() if not _PATH_ARGUMENT.search(name)]
         elif isinstance(one, list):
             waiting += one
 
 
 def why_barred(call: Resource, tool: Tool, spec: AgentSpec) -> str:
-    """Why a call that was authorised may not start now; empty when it may.
+    """Why an authorized call may not start now; empty if it may.
 
-    Rights may have narrowed while it waited for a yes, a lock or its turn, and no yes beats a denial.
+    Its agent may have lost rights while the call waited for an approval, a lock or a slot, and an approval does not
+    override a denial.
     """
     if call.state != CallState.AUTHORIZED:
         return ""
@@ -157,7 +158,7 @@ def denied_result(why: str) -> CallResult:
 
 
 def is_call_allowed(tool: Tool, arguments: JsonObject, spec: AgentSpec) -> bool:
-    """Whether the agent's list and its rights both allow this very call; paths are looked at where they lead."""
+    """Whether the agent's tools and its rights both allow this call. The file tools check paths themselves."""
     if tool.name in PATH_TOOLS:
         return True
     exact = tool.exact(arguments)
@@ -190,9 +191,9 @@ def _granted(spec: AgentSpec, tools: ToolMap) -> tuple[str, ...]:
 def _ordered(
     names: tuple[str, ...], own: tuple[str, ...], rights: tuple[str, ...] | None
 ) -> tuple[tuple[str, ...], frozenset[str]]:
-    """The names in the order in which a model is told of them, and those that the patterns allow."""
-    # Those of servers stand as the agent's list has them, or as they came: a prompt begins with them, and sorting late
-    # ones in would change all of it.
+    """The names in the order in which they are declared to a model, and those that the patterns allow."""
+    # Tools of servers keep the order of the agent's list, or of their arrival. A prompt begins with the tools, so
+    # sorting a late one in would change the whole prompt.
     written = {name: place for place, name in enumerate(own)}
     served = sorted((name for name in names if "." in name), key=lambda name: written.get(name, len(own)))
     ordered = (*sorted(name for name in names if "." not in name), *served)
@@ -209,13 +210,13 @@ def _is_named(allowed: Sequence[str] | None, name: str) -> bool:
 
 
 def _granting(tool: str) -> tuple[str, ...]:
-    """The names that grant `tool`, any one of them: its own, its server's, or the tool that it comes with."""
+    """The names of which each one grants `tool`: its own, its server's, or that of the tool that it comes with."""
     with_it = GRANTED_WITH.get(tool)
     return _names(tool) if with_it is None else (tool, with_it)
 
 
 def _names(tool: str) -> tuple[str, ...]:
-    """A tool's own name; for one of a server also the server's, which stands for all of them."""
+    """A tool's own name; for a tool of a server also the server's, which means all its tools."""
     server, dot, _ = tool.partition(".")
     return (tool, server) if dot else (tool,)
 
@@ -226,11 +227,11 @@ def _covering(written: Sequence[str], tool: str, subjects: Sequence[str]) -> str
 
 
 def effect_of(tool: Tool, arguments: Json, spec: AgentSpec) -> EffectClass:
-    """The effect class of a call: the plan's word for the tool or for calls like this, else the tool's own."""
+    """The effect class of a call: what the plan states for the tool or for such calls, else the tool's own."""
     given = arguments if isinstance(arguments, dict) else {}
     for pattern, word in spec.effects.items():
         effect = EffectClass(word)
-        # What makes a call stricter holds where it may be meant, what makes it freer only where it is.
+        # A stricter class applies if the pattern may cover the call, a freer one only if it certainly does.
         if _STRICTNESS.index(effect) >= _STRICTNESS.index(tool.effect):
             is_meant = bool(_covering((pattern,), tool.name, tool.subjects(given)))
         else:
@@ -241,7 +242,7 @@ def effect_of(tool: Tool, arguments: Json, spec: AgentSpec) -> EffectClass:
 
 
 def is_parallel(call: TurnCall, spec: AgentSpec, tools: ToolMap) -> bool:
-    """Whether a call may run beside others of its reply: it only reads, or the mind says so."""
+    """Whether a call may run in parallel with others of its reply: it only reads, or the decider allows it."""
     tool = tools.get(call.tool)
     if tool is None:
         return True
@@ -262,7 +263,7 @@ def is_repeated_too_often(same: tuple[str, int]) -> bool:
 
 
 def is_free_tool(tool: Tool, spec: AgentSpec) -> bool:
-    """Whether the agent needs no right to the tool. Hooks have no tools but those that are given, not even messages."""
+    """Whether the agent needs no right to the tool. Agents of hooks have fewer free tools, and cannot send messages."""
     return tool.name in FREE_TO_HOOKS if spec.watches else tool.is_free
 
 
@@ -280,7 +281,7 @@ def _unknown(name: str, spec: AgentSpec, tools: ToolMap) -> CallRefused:
         return _failed("UnknownTool", f"{NO_SUCH_TOOL} `{name}`: {why}")
     names = granted_tools(spec, tools)
     close = get_close_matches(name, names, n=1)
-    hint = f"did you mean `{close[0]}`?" if close else f"there are {', '.join(names)}"
+    hint = f"did you mean `{close[0]}`?" if close else f"your tools are {', '.join(names)}"
     return _failed("UnknownTool", f"{NO_SUCH_TOOL} `{name}`; {hint}")
 
 

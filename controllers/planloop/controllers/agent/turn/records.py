@@ -66,16 +66,16 @@ BLOCKING_CONDITIONS: Final = (
     "Paused",
     UNPRICED,
 )
-"""At most one of these is True: it says why the agent does not continue."""
+"""At most one of these conditions is True. It says why the agent does not continue."""
 
 CHILD_FAILED: Final = "ChildFailed"
-"""True while a failed child is not fixed, removed or accepted, whatever else the agent does."""
+"""This condition is True until every failed child is fixed, removed or accepted, whatever else the agent does."""
 
 
 def condition_merge(agent: ObservedAgent, kind: str, message: str, *, unblocks: Sequence[str] = ()) -> JsonObject:
-    """The status merge that makes the condition `kind` True with `message`, or takes it away when that is empty.
+    """The status merge that sets the condition `kind` to True with `message`, or removes it if `message` is empty.
 
-    Empty when nothing changes, so that a second pass writes nothing.
+    Empty if nothing changes, so that a second pass writes nothing.
     """
     raw = agent.status.conditions.get(kind)
     old = None if raw is None else condition_from_json(kind, raw)
@@ -90,20 +90,20 @@ def condition_merge(agent: ObservedAgent, kind: str, message: str, *, unblocks: 
 
 
 def blocking_merge(agent: ObservedAgent, kind: str, message: str, unblocks: Sequence[str]) -> JsonObject:
-    """The merge after which `kind` (empty: none) is the one blocking condition."""
-    stand = [each for each in BLOCKING_CONDITIONS if each == kind or each in agent.status.conditions]
+    """The merge after which `kind` is the only blocking condition; an empty `kind` removes them all."""
+    affected = [each for each in BLOCKING_CONDITIONS if each == kind or each in agent.status.conditions]
     return join_condition_merges(
-        condition_merge(agent, each, message if each == kind else "", unblocks=unblocks) for each in stand
+        condition_merge(agent, each, message if each == kind else "", unblocks=unblocks) for each in affected
     )
 
 
 def child_failed_merge(agent: ObservedAgent, failed: str) -> JsonObject:
     """The merge that sets the condition about failed children to the text `failed`; empty text clears it."""
-    return condition_merge(agent, CHILD_FAILED, failed, unblocks=("it is mended, taken away or accepted",))
+    return condition_merge(agent, CHILD_FAILED, failed, unblocks=("fix, remove or accept it",))
 
 
 def join_condition_merges(merges: Iterable[JsonObject]) -> JsonObject:
-    """One merge of the conditions that each of `merges` changes; empty when none does."""
+    """One merge of the conditions that `merges` change; empty if they change none."""
     changes: JsonObject = {}
     for merge in merges:
         changes |= merge.get("conditions", {})
@@ -111,11 +111,11 @@ def join_condition_merges(merges: Iterable[JsonObject]) -> JsonObject:
 
 
 WAITS_SINCE: Final = "waits_since"
-"""In a call's status: when it first began to wait, in seconds since 1970."""
+"""Key in a call's status: when it first began to wait, in seconds since 1970."""
 
 
 def agent_author(agent: ObservedAgent) -> str:
-    """The author of what the agent itself does: `agent:<path>`."""
+    """The author of the agent's own records: `agent:<path>`."""
     return f"agent:{agent.resource.address.partition('/')[2]}"
 
 
@@ -125,9 +125,9 @@ def status_change(agent: ObservedAgent, merge: JsonObject) -> SetStatus:
 
 
 def draft_incarnation(agent: ObservedAgent, incarnation: int, origin: AgentOrigin = NO_ORIGIN) -> RecordDraft:
-    """A new incarnation: all but the inbox and the usage is reset, or set to what the agent is a copy of.
+    """A new incarnation: everything but the inbox and the usage is reset, or copied from the agent's `origin`.
 
-    Questions that the old incarnation has not answered are unread again.
+    Questions that the old incarnation has not answered become unread again.
     """
     fresh = ("open", "memory", "claim", "told", "past", "wake_at", "files", "same", "ended_at", "conditions")
     heard = ("sent_back", "nudges", "spoken", WORLDS, "seat", "said", "escalated", "tried")
@@ -154,7 +154,7 @@ def draft_turn_start(
     """
     turn = agent.status.turn + 1
     raw = agent.resource.status
-    # What is so already is not written: most turns follow one that was like them.
+    # Only changed members are written; after most turns, none of these has changed.
     clean: JsonObject = {"state": str(AgentState.RUNNING), "why": None, "again": False, "wake_at": None}
     merge: JsonObject = {name: value for name, value in clean.items() if raw.get(name) != value}
     if news.told:
@@ -185,36 +185,36 @@ def draft_turn_start(
     drops: tuple[Change, ...] = tuple(Drop(each.address, each.uid) for each in news.drops)
     if news.told.get("budget"):
         drops += budget_message_changes(agent, view, "low")
-    data = {"turn": turn, **_words_of(agent, news, merge)}
+    data = {"turn": turn, **_turn_start_data(agent, news, merge)}
     return RecordDraft("turn.started", AGENT_ACTOR, agent.resource.address, (status_change(agent, merge), *drops), data)
 
 
-def _words_of(agent: ObservedAgent, news: WakeNews, merge: JsonObject) -> JsonObject:
-    """The data of the record of a started turn. A turn that ends in the same record is never seen open."""
+def _turn_start_data(agent: ObservedAgent, news: WakeNews, merge: JsonObject) -> JsonObject:
+    """The data of the record of a started turn. It repeats the messages of a turn that ends in the same record."""
     data: JsonObject = {"reasons": list(news.reasons), "read": list(news.read)}
     if agent.nature.is_instant and news.messages:
         data["told"] = merge["open"]["messages"]
     if agent.nature.is_guest and agent.status.client.said:
-        data["said"] = _taken_in(agent, merge)
+        data["said"] = _take_client_call(agent, merge)
     return data
 
 
-def _taken_in(agent: ObservedAgent, merge: JsonObject) -> str:
+def _take_client_call(agent: ObservedAgent, merge: JsonObject) -> str:
     """Move the first call of an MCP client into the turn. Return its id, by which the client finds the turn."""
-    said = min(agent.status.client.said.values(), key=lambda each: (each.at, each.id))
-    merge["said"], merge["open"]["said"] = {said.id: None}, said.to_json()
-    return said.id
+    call = min(agent.status.client.said.values(), key=lambda each: (each.at, each.id))
+    merge["said"], merge["open"]["said"] = {call.id: None}, call.to_json()
+    return call.id
 
 
 def budget_message_changes(agent: ObservedAgent, view: View, how: str) -> tuple[Change, ...]:
-    """The message to the parent agent that this agent's budget is `low` or `spent`; it replaces an unread one."""
+    """The message to the parent agent that this agent's budget is `low` or `spent`. It replaces an unread one."""
     facts: JsonObject = {"key": "budget", "budget": how, "left": dict(agent.budget.left)}
     message_id = f"{agent.resource.uid}.{agent.status.incarnation}.{agent.status.turn}.{how}"
     return message_policy.parent_message_changes(view, agent.resource, facts, message_id, agent.now)
 
 
 def draft_decider_request(agent: ObservedAgent, op: str) -> RecordDraft:
-    """The decider is about to be asked outside this process, under `op`."""
+    """The intent to ask the decider outside this process, under the operation id `op`."""
     turn = agent.status.open
     asked = 1 if turn is None else turn.request.asked + 1
     merge: JsonObject = {"open": {"asked": asked, "op": op}}
@@ -240,8 +240,8 @@ def draft_reply(
     """
     turn = agent.opened
     is_answer = reply.then == "final" and not reply.calls
-    # A final answer is a claim, which the checks decide, with three exceptions: an agent that waits for a child or an
-    # approval sleeps, and the text of a last turn or of a conversation is a message.
+    # A final answer claims that the task is done, with three exceptions: an agent that waits for a child or an approval
+    # sleeps, and the text of a last turn or of a conversation is a message.
     is_talk = turn.is_last or agent.hooks.is_engaged or watchers.is_asked_by_hook(agent.status.mail.asked)
     then = "sleep" if is_answer and (is_talk or _has_delegated(agent)) else reply.then
     is_final = is_answer and then == "final"
@@ -255,7 +255,7 @@ def draft_reply(
         answer["sleep_s"] = reply.sleep_s
     if reply.extra:
         answer["extra"] = reply.extra
-    note = _noted(agent, reply, same)
+    note = _reply_note(agent, reply, same)
     if note:
         answer["note"] = note
     merge: JsonObject = {"open": {"reply": wrap_value(answer)}, "same": list(same)}
@@ -264,11 +264,11 @@ def draft_reply(
     if reply.memory is not None or agent.status.memory.own is not None:
         merge["memory"] = wrap_value(reply.memory)
     stuck = f"the same call was made {same[1]} times in a row" if permissions.is_repeated_too_often(same) else ""
-    merge |= condition_merge(agent, STUCK, stuck, unblocks=("a message to the agent", "another goal"))
+    merge |= condition_merge(agent, STUCK, stuck, unblocks=("send the agent a message", "change its goal"))
     objects = [each for index, call in enumerate(placed) for each in _call_object(agent, turn.turn, index, call, tools)]
     data: JsonObject = {"turn": turn.turn, "text": reply.text, "usage": reply.usage, **reply.data}
     data |= {name: value for name, value in (("note", reply.note), ("extra", reply.extra)) if value}
-    data["calls"] = [_told(call) for call in placed]
+    data["calls"] = [_call_json(call) for call in placed]
     blobs = (str(data["blob"]),) if "blob" in data else ()
     return RecordDraft(
         "model.replied",
@@ -280,8 +280,8 @@ def draft_reply(
     )
 
 
-def _noted(agent: ObservedAgent, reply: DeciderReply, same: tuple[str, int]) -> str:
-    """The note about its own reply that a model reads after the results."""
+def _reply_note(agent: ObservedAgent, reply: DeciderReply, same: tuple[str, int]) -> str:
+    """The note about its own reply that the decider gets after the results."""
     if not (agent.nature.is_model and permissions.is_repeated_too_often(same)):
         return reply.note
     stuck = f"[You have made the same call {same[1]} times in a row, with the same result. Do something else.]"
@@ -297,8 +297,8 @@ def _has_delegated(agent: ObservedAgent) -> bool:
     return agent.nature.is_model and (is_asking or any(child.is_live for child in agent.context.children))
 
 
-def _told(call: TurnCall) -> JsonObject:
-    """A call in the record of the reply: all that a replay needs to repeat it."""
+def _call_json(call: TurnCall) -> JsonObject:
+    """A call for the record of the reply: everything that a replay needs to repeat it."""
     out: JsonObject = {"call": call.address, "tool": call.tool, "arguments": call.arguments}
     own: JsonObject = {"key": call.key, "fault": call.fault, "implied": call.is_implied, "extra": call.extra}
     return out | {name: value for name, value in own.items() if value}
@@ -352,7 +352,7 @@ class SettledCall:
 
 
 def draft_settlement(agent: ObservedAgent, outcome: SettledCall) -> RecordDraft:
-    """A call has its result: it is in the turn, and the call object goes (Unknown: stays to be settled)."""
+    """Put the result of a call into the turn and remove the call object, which stays only if the outcome is unknown."""
     call, result = outcome.call, outcome.result
     is_result = result.state is not CallState.UNKNOWN or agent.nature.judges_doubt
     results: JsonObject = {call.address: wrap_value(result.to_json())} if is_result else {}
@@ -366,7 +366,7 @@ def draft_settlement(agent: ObservedAgent, outcome: SettledCall) -> RecordDraft:
 
 
 def draft_ending(agent: ObservedAgent, call: Resource, ending: CallEnding) -> RecordDraft:
-    """The record of what a tool returned: the one result of the call, or that it waits."""
+    """The record of what a tool returned: the result of the call, or that the call waits."""
     if isinstance(ending, PendingCall):
         return draft_wait(agent, call, ending)
     opened = agent.status.open
@@ -378,10 +378,10 @@ def draft_ending(agent: ObservedAgent, call: Resource, ending: CallEnding) -> Re
 def draft_wait(agent: ObservedAgent, call: Resource, wait: PendingCall) -> RecordDraft:
     """The call begins to wait, or moves one step: Authorized means that it starts again with what it waited for.
 
-    A waiting call is its object and nothing else: no job, no memory. `Tool.resolve` finds at every look whether the
-    wait is over, so that a crash or a lost wake-up changes nothing.
+    A waiting call consists of its object only, without a job or memory. On every pass, `Tool.resolve` computes whether
+    the wait is over, so that a crash or a lost wake-up changes nothing.
     """
-    assert wait.state in WAITING_STATES or wait.state is CallState.AUTHORIZED, f"{wait.state} is no way to wait"
+    assert wait.state in WAITING_STATES or wait.state is CallState.AUTHORIZED, f"{wait.state} is not a waiting state"
     merge: JsonObject = {**wait.call, "state": str(wait.state), "why": wait.why, "due_at": wait.due_at}
     merge["unblocks"] = list(wait.unblocks)
     if WAITS_SINCE not in call.status:
@@ -399,7 +399,7 @@ def wait_end_merge(agent: ObservedAgent, opened: OpenTurn) -> Mapping[str, Json]
 
 
 def draft_call_starts(agent: ObservedAgent, calls: list[tuple[Resource, str]]) -> RecordDraft:
-    """The intents of several calls, each with its operation id, in one append: flushed before any of them begins."""
+    """The intents of several calls, each with its operation id, in one append; it is flushed before any call begins."""
     changes = [change for call, op in calls for change in _start_changes(call, op)]
     opened = agent.status.open
     waited = {} if opened is None else dict(wait_end_merge(agent, opened))  # It may have waited for a permit.
@@ -415,12 +415,12 @@ def _start_changes(call: Resource, op: str) -> tuple[Change, ...]:
 
 
 def call_state_change(call: Resource, state: CallState, **more: str | None) -> SetStatus:
-    """A call's new state."""
+    """The change of a call's state."""
     return SetStatus(call.address, call.uid, {"state": str(state), **more})
 
 
 def draft_escalation(agent: ObservedAgent, why: str) -> RecordDraft:
-    """A stronger model has the conversation from here on."""
+    """A stronger model continues the conversation."""
     merge = escalation.escalation_merge(agent, why)
     merge |= condition_merge(agent, STUCK, "")
     data: JsonObject = {"to": merge["escalated"]["to"], "why": why, "turn": agent.status.turn}
@@ -434,18 +434,19 @@ def draft_turn_end(
     left: HookOutcome = NO_OUTCOME,
     effects: Sequence[EffectClass] = (),
 ) -> RecordDraft:
-    """Every call has its result: the turn is over, and what it used is counted.
+    """End a turn whose calls all have results, and bill what it used.
 
-    `chunk` is added to the transcript of a model (None: other deciders), `effects` are those of its calls, `left` is
-    what the hooks of the agent add to the record.
+    `chunk` is added to the transcript of a model (None for other deciders). `effects` are the effect classes of its
+    calls, `left` is what the hooks of the agent add to the record.
     """
     turn = agent.opened
-    past = _past(turn)
+    past = _past_calls(turn)
     active_s = max(0.0, agent.now - turn.times.started_at - turn.times.waited_s)
     used = agent.status.used
     total = type(used)(used.turns + 1, used.calls + len(past), used.time_s + active_s)
-    # A script ends even if it repeats itself; a program may loop without end.
-    is_repeat = bool(past) and agent.nature.may_go_round and _asked(past) in (_asked(agent.status.memory.past), [])
+    # A script ends even if it repeats itself; a program may loop forever.
+    made, before = _valid_calls(past), _valid_calls(agent.status.memory.past)
+    is_repeat = bool(past) and agent.nature.may_go_round and made in (before, [])
     idle_turns = agent.status.progress.idle_turns + 1 if is_repeat or (turn.reply.then == "again" and not past) else 0
     is_idle = not past and idle_turns >= limits.IDLE_TURNS_MAX
     is_again = turn.claim is None and not is_idle and (bool(past) or turn.reply.then == "again")
@@ -457,7 +458,7 @@ def draft_turn_end(
         "past": [call.to_json(is_told=chunk is None) for call in past],
         "used": total.to_json(),
         "ended_at": agent.now,
-        # After its last turn it stays awake and is parked: it resumes when the budget grows.
+        # After its last turn the agent is parked, not asleep, so that it resumes when the budget grows.
         "again": (is_again and not pause_s) or left.is_sent_back or (turn.is_last and turn.claim is None),
     }
     if idle_turns != agent.status.progress.idle_turns:
@@ -469,9 +470,9 @@ def draft_turn_end(
     is_claim = turn.claim is not None and turn.claim["kind"] != wake_reasons.VERDICT_CLAIM
     claim = turn.claim if is_claim and not turn.is_answer and not left.is_sent_back else None
     if chunk is not None and not (agent.is_watcher or turn.is_answer):
-        claim = _tried(agent, turn, claim, effects, merge)
+        claim = _note_attempts(agent, turn, claim, effects, merge)
     if claim is not None:
-        merge |= _claimed(agent, claim)
+        merge |= _claim_merge(agent, claim)
     answers: tuple[Change, ...] = ()
     if (answer := None if left.is_sent_back else wake_reasons.answer_of_turn(agent, turn)) is not None:
         now = watchers.questions_answered(agent.status.mail.asked.values())
@@ -481,23 +482,23 @@ def draft_turn_end(
         is_thinking = turn.claim is None and agent.nature.is_model and not (agent.is_watcher or agent.hooks.is_engaged)
         merge["again"] = merge["again"] or (is_thinking and watchers.has_more_to_do(turn, agent.status.mail.asked, now))
     if is_idle:
-        words = f"it asked {idle_turns} times in a row for another turn and did nothing in it"
-        merge |= condition_merge(agent, STUCK, words, unblocks=("a message to the agent",))
+        words = f"it asked for another turn {idle_turns} times in a row without doing anything"
+        merge |= condition_merge(agent, STUCK, words, unblocks=("send the agent a message",))
     merge |= left.merge
     spent = budget.spending_changes(view, agent.spec.task, 1, len(past), active_s)
-    if agent.nature.is_guest and (said := agent_hooks.opening_comments(turn)):
-        data["comments"] = list(said)  # Its client reads the log.
+    if agent.nature.is_guest and (comments := agent_hooks.opening_comments(turn)):
+        data["comments"] = list(comments)  # Its client reads the log.
     if turn.is_last and turn.reply.text:
-        spent += _handed_over(agent, view, turn)
+        spent += _handover_changes(agent, view, turn)
     blobs = () if chunk is None else (chunk.blob,)
     changes = (status_change(agent, merge), *answers, *left.changes, *spent)
     return RecordDraft("turn.ended", AGENT_ACTOR, agent.resource.address, changes, data, blobs)
 
 
-def _tried(
+def _note_attempts(
     agent: ObservedAgent, turn: OpenTurn, claim: JsonObject | None, effects: Sequence[EffectClass], merge: JsonObject
 ) -> JsonObject | None:
-    """Notes in `merge` what the turn tried. Returns the claim, which says that the agent is stuck if it is."""
+    """Add the attempts of the turn to `merge`. Returns the claim, with the reason if the agent is stuck."""
     tried = escalation.attempts_after_turn(agent, turn, effects)
     if tried != agent.status.progress.tried:
         merge["tried"] = list(tried)
@@ -513,16 +514,16 @@ def _tried(
     return {"kind": "fail", "result": why, "stuck": why}
 
 
-def _past(turn: OpenTurn) -> list[PastCall]:
+def _past_calls(turn: OpenTurn) -> list[PastCall]:
     """The calls of a turn with their results and the comments of hooks."""
-    said = agent_hooks.comments_by_call(turn) if turn.hooks.fired else {}
+    comments = agent_hooks.comments_by_call(turn) if turn.hooks.fired else {}
     return [
-        PastCall(call.address, call.tool, call.arguments, turn.results[call.address], said.get(index, ()))
+        PastCall(call.address, call.tool, call.arguments, turn.results[call.address], comments.get(index, ()))
         for index, call in enumerate(turn.reply.calls)
     ]
 
 
-def _handed_over(agent: ObservedAgent, view: View, turn: OpenTurn) -> tuple[Change, ...]:
+def _handover_changes(agent: ObservedAgent, view: View, turn: OpenTurn) -> tuple[Change, ...]:
     """The message to the parent agent with the text of the last turn."""
     text = truncate_output(turn.reply.text.encode(), limits.HANDOVER_BYTES_MAX)
     facts: JsonObject = {"key": "handover", "budget": "spent", "text": text}
@@ -530,30 +531,30 @@ def _handed_over(agent: ObservedAgent, view: View, turn: OpenTurn) -> tuple[Chan
     return message_policy.parent_message_changes(view, agent.resource, facts, message_id, agent.now)
 
 
-def _asked(made: Sequence[PastCall]) -> list[tuple[str, Json]]:
-    """The calls of a turn without malformed ones."""
+def _valid_calls(made: Sequence[PastCall]) -> list[tuple[str, Json]]:
+    """Tool and arguments of each call that was not malformed."""
     return [(call.tool, call.arguments) for call in made if call.result.error != MALFORMED_ERROR]
 
 
 def _pause_s(repeats: int) -> float:
-    """Seconds until a decider that repeats the same turn is asked again, so that it does not fill the log."""
+    """Seconds until a decider that repeats the same turn is asked again, so that the log does not fill up."""
     over = repeats - limits.SAME_CALL_MAX
     return 0.0 if over <= 0 else min(limits.BACKOFF_CAP_S, limits.BACKOFF_BASE_S * 2.0 ** min(over, 30))
 
 
-def _claimed(agent: ObservedAgent, claim: JsonObject) -> JsonObject:
+def _claim_merge(agent: ObservedAgent, claim: JsonObject) -> JsonObject:
     seq = agent.status.progress.claims + 1
-    said: JsonObject = {"seq": seq, "kind": claim["kind"], "result": wrap_value(claim["result"])}
-    said["incarnation"] = agent.status.incarnation
+    merge: JsonObject = {"seq": seq, "kind": claim["kind"], "result": wrap_value(claim["result"])}
+    merge["incarnation"] = agent.status.incarnation
     if claim.get("stuck") or "stuck" in (agent.resource.status.get("claim") or {}):
-        said["stuck"] = claim.get("stuck")
-    return {"claims": seq, "signal": seq, "state": str(AgentState.CLAIMED), "claim": said}
+        merge["stuck"] = claim.get("stuck")
+    return {"claims": seq, "signal": seq, "state": str(AgentState.CLAIMED), "claim": merge}
 
 
 def draft_turn_close(agent: ObservedAgent, view: View, why: str) -> RecordDraft:
-    """The open turn is cancelled, with its unsettled calls and its reservations.
+    """Cancel the open turn, with its unsettled calls and its reservations.
 
-    Messages that it had read before a reply are unread again.
+    If the decider has not replied, the messages of the turn become unread again.
     """
     drops: tuple[Change, ...] = tuple(Drop(call.address, call.uid) for call in agent.objects.calls.values())
     drops += budget.release_changes(view, agent.resource)
@@ -570,22 +571,22 @@ def draft_turn_close(agent: ObservedAgent, view: View, why: str) -> RecordDraft:
 
 
 def draft_release(agent: ObservedAgent) -> RecordDraft:
-    """The agent is removed; open questions get the answer that it was removed."""
+    """Release the agent for removal; open questions get the answer that it was removed."""
     left = tuple(name for name in agent.resource.finalizers if name != "agent")
     mark = Mark(agent.resource.address, agent.resource.uid, finalizers=left)
     owned = (*agent.objects.approvals.values(), *agent.objects.threads.values())
     drops = tuple(Drop(each.address, each.uid) for each in owned)
-    _, told = wake_reasons.thread_answer_changes(
-        agent, ThreadAnswer("it was removed", "Gone"), wake_reasons.unanswered_questions(agent)
+    _, answers = wake_reasons.thread_answer_changes(
+        agent, ThreadAnswer("the agent was removed", "Gone"), wake_reasons.unanswered_questions(agent)
     )
-    told = (*told, *budget.cost_left_behind(agent.resource, agent.task))
+    kept = (*answers, *budget.cost_left_behind(agent.resource, agent.task))
     return RecordDraft(
-        "object.updated", AGENT_ACTOR, agent.resource.address, (*told, *drops, mark), {"released": "agent"}
+        "object.updated", AGENT_ACTOR, agent.resource.address, (*kept, *drops, mark), {"released": "agent"}
     )
 
 
 def draft_answer(agent: ObservedAgent, answer: ThreadAnswer) -> RecordDraft:
-    """The answer to open questions without a turn: the task is over, or the agent cannot continue."""
+    """Answer open questions without a turn, because the task is over or the agent cannot continue."""
     open_questions = wake_reasons.unanswered_questions(agent)
     merge, changes = wake_reasons.thread_answer_changes(agent, answer, open_questions)
     data: JsonObject = {"answered": {each.id: answer.text for each in open_questions}, "error": answer.error}

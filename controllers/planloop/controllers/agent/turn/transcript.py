@@ -16,16 +16,16 @@ from planloop.schemas.frozen import frozen
 from planloop.schemas.objects.call import CallResult, CallState, arguments_as_map
 from planloop.schemas.objects.message import Message
 
-# What a model agent has lived through, as chat messages that are encoded once: one blob for each turn that ended.
+# The history of a model agent as chat messages, each encoded once: one blob for each ended turn.
 #
-# `status.transcript` names the blobs by turn; a prompt is made by joining them, never by reading them. Ids in it are
-# made from turn and index, so that the same run gives the same bytes again.
+# `status.transcript` has the digests of the blobs by turn. A prompt joins the blobs without parsing them. Ids in them
+# are made from turn and index, so that a replay gives the same bytes.
 
-BYTES_PER_TOKEN: Final = 4  # What English text and JSON have on average; the provider's own count corrects the sum.
+BYTES_PER_TOKEN: Final = 4  # The average of English text and JSON. The provider's own count corrects the sum.
 
 
 def turn_key(turn: int) -> str:
-    """The key of a turn in `status.transcript`: sorts as numbers do."""
+    """The key of a turn in `status.transcript`; keys sort like the turns."""
     return f"{turn:06d}"
 
 
@@ -36,18 +36,18 @@ def estimate_tokens(content: bytes | int) -> int:
 
 
 def user_message(text: str) -> bytes:
-    """A message of the role that everything but the model itself speaks in."""
+    """A chat message of the role `user`: everything that a model reads apart from system message and results."""
     return encode({"role": "user", "content": text})
 
 
 def reply_messages(turn: OpenTurn) -> list[bytes]:
     """The reply of a turn with the results of its calls, in call order; each call has exactly one."""
     shown = [(index, call) for index, call in enumerate(turn.reply.calls) if not call.is_implied]
-    # Some providers refuse text that is nothing but blanks.
-    said: JsonObject = {"role": "assistant", "content": turn.reply.text if turn.reply.text.strip() else None}
+    # Some providers refuse text that consists of blanks only.
+    reply: JsonObject = {"role": "assistant", "content": turn.reply.text if turn.reply.text.strip() else None}
     if shown:
-        said["tool_calls"] = [_call(turn.turn, index, call) for index, call in shown]
-    messages = [encode(said | _extra(turn))] if turn.reply.text.strip() or shown else []
+        reply["tool_calls"] = [_call(turn.turn, index, call) for index, call in shown]
+    messages = [encode(reply | _extra(turn))] if turn.reply.text.strip() or shown else []
     for index, call in shown:
         answer = {"role": "tool", "tool_call_id": chat_request.signed_call_id(turn.turn, index, call.key)}
         messages.append(encode({**answer, "content": result_text(turn.results[call.address])}))
@@ -57,7 +57,7 @@ def reply_messages(turn: OpenTurn) -> list[bytes]:
 
 
 def _call(turn: int, index: int, call: TurnCall) -> JsonObject:
-    # Many servers parse the arguments of old calls, and refuse the whole conversation for one that is no object.
+    # Many servers parse the arguments of old calls and refuse the whole conversation if one is not an object.
     function = {"name": chat_request.wire_name(call.tool), "arguments": encode_text(arguments_as_map(call.arguments))}
     extra = {name: value for name, value in call.extra.items() if name != "function"}
     function |= call.extra.get("function", {})
@@ -65,26 +65,26 @@ def _call(turn: int, index: int, call: TurnCall) -> JsonObject:
 
 
 def _extra(turn: OpenTurn) -> JsonObject:
-    """The fields that go back; a content in parts only while it says what the text does."""
+    """The extra fields to send back to the provider; a `content` in parts only if its text is that of the reply."""
     parts = turn.reply.extra.get("content")
-    if parts is None or _said_in(parts) == turn.reply.text:
+    if parts is None or _text_of_parts(parts) == turn.reply.text:
         return turn.reply.extra
     return {name: value for name, value in turn.reply.extra.items() if name != "content"}
 
 
-def _said_in(parts: Json) -> str:
+def _text_of_parts(parts: Json) -> str:
     return "".join(str(part.get("text") or "") for part in parts if part.get("type") == "text")
 
 
 def result_text(result: CallResult) -> str:
-    """A call's result as a model reads it: what went wrong first."""
+    """A call's result as a model reads it: the state and error first, unless the call succeeded."""
     if result.state is CallState.SUCCEEDED:
         return result.text if result.text.strip() else "done"
     return f"{result.state} ({result.error}): {result.text}" if result.error else f"{result.state}: {result.text}"
 
 
 def describe_news(messages: Sequence[Message], reasons: Sequence[str], words: Mapping[str, str]) -> str:
-    """What a turn begins with for the model: its messages, or else why it is awake; empty when nothing is to say."""
+    """The text that a turn begins with: its messages, or else the reasons of the turn; empty if there is neither."""
     parts = [_heard(message) for message in messages]
     if not parts:
         parts = [words[reason] for reason in reasons if reason in words]
@@ -92,7 +92,7 @@ def describe_news(messages: Sequence[Message], reasons: Sequence[str], words: Ma
 
 
 def _fact_text(body: Json) -> str:
-    """What a controller tells, in words where a model has to act on it: small ones make little of bare JSON."""
+    """The body of a controller's message: a sentence if the model must act on it, because small models misread JSON."""
     match body:
         case {"rejected": {"message": str(message)}}:
             return f"Not accepted: {message}\nFix it, then call `done` again."
@@ -119,12 +119,12 @@ def _heard(message: Message) -> str:
     return f"[{message.kind} from {message.sender}{asks}{trust}]\n{body}"
 
 
-# Making a transcript shorter, by whole turns: a reply stays with its results, and every original stays in a blob.
+# Compaction shortens whole turns: a reply stays together with its results, and every original stays in a blob.
 #
-# Tiers, each only as far as is needed and none in the newest turns: reads of files that were read or written again,
-# long outputs (head and tail stay), old results, and at last one summary in a fixed form. What the plan says,
-# instructions, task and checks, is not in a transcript and so is never made shorter. The result is recorded, not
-# computed again.
+# There are four tiers, each applied only as far as needed and never to the newest turns: reads of files that were read
+# or written again later, long outputs (head and tail stay), old results, and last a summary in a fixed form. What comes
+# from the plan (instructions, task, checks) is not part of a transcript and is never shortened. The result is recorded,
+# so a replay does not compute it again.
 
 LoadBlob: TypeAlias = Callable[[str], bytes]
 PutBlob: TypeAlias = Callable[[bytes], str]
@@ -135,13 +135,11 @@ SUMMARY_KEY: Final = "000000"
 
 READ_TOOLS: Final = frozenset({"read", "list", "search", "plan_view"})
 WRITE_TOOLS: Final = frozenset({"write", "edit"})
-COMPACT_AT: Final = 0.8  # Share of the window at which it is done, when the plan does not say.
-ROOM_SHARE: Final = 0.6  # Share of that which is left filled: each time costs what the provider has kept of the prompt.
-KEEP_SHARE: Final = 0.25  # Share of the window that the newest turns may have, when the plan does not say.
+COMPACT_AT: Final = 0.8  # The share of the window at which a prompt is compacted, unless the plan states one.
+ROOM_SHARE: Final = 0.6  # The share of that limit to compact to. Each compaction loses the provider's prompt cache.
+KEEP_SHARE: Final = 0.25  # The share of the window for the newest turns, unless the plan states one.
 
-SUMMARY_TEXT_SHARE: Final = (
-    0.6  # Share of the window that the text of the old turns may have in the request for a summary.
-)
+SUMMARY_TEXT_SHARE: Final = 0.6  # The share of the window for the old turns in a request for a summary.
 
 SUMMARY_PROMPT: Final = (
     "Summarise the history of an agent that continues to work. Below is its transcript, oldest first. Write what the "
@@ -154,7 +152,7 @@ SUMMARY_HEADING: Final = "[Summary of earlier turns. `recall` shows any turn in 
 
 @frozen
 class CompactedTranscript:
-    """A transcript made shorter without a model. `chunks` are those that changed, with the content of each new blob."""
+    """A transcript compacted without a model. `chunks` are the changed ones, with the content of each new blob."""
 
     chunks: Mapping[str, tuple[TranscriptChunk, bytes]]
     tiers: Mapping[str, int]
@@ -163,7 +161,7 @@ class CompactedTranscript:
 
 @frozen
 class SummaryPlan:
-    """What one summary is to stand for: the keys of its turns, the text of them, about how many tokens they had."""
+    """The turns that one summary replaces: their keys, their text, their estimated tokens, and their original blobs."""
 
     keys: tuple[str, ...]
     text: str
@@ -172,7 +170,7 @@ class SummaryPlan:
 
 
 def is_compaction_due(agent: ObservedAgent, tokens: int, output_tokens: int, window: int) -> bool:
-    """Whether a prompt of `tokens` is to be made shorter before it is sent; the model may have said so itself."""
+    """Whether a prompt of `tokens` must be compacted before it is sent, also because the model has refused it."""
     full = min(_full(agent, window), window - output_tokens)
     return (tokens > full and can_compact(agent)) or (
         agent.status.open is not None and was_prompt_too_long(agent.status.open)
@@ -180,7 +178,7 @@ def is_compaction_due(agent: ObservedAgent, tokens: int, output_tokens: int, win
 
 
 def compact_transcript(agent: ObservedAgent, load: LoadBlob, tokens: int, window: int) -> CompactedTranscript:
-    """What the tiers without a model make of the transcript, so that the prompt of `tokens` has some room again."""
+    """Compact the transcript by the tiers that need no model, so that the prompt of `tokens` has room again."""
     is_forced = agent.status.open is not None and was_prompt_too_long(agent.status.open)
     full = _full(agent, window)
     goal = int(ROOM_SHARE * (min(tokens, full) if is_forced else full))
@@ -192,7 +190,7 @@ def _full(agent: ObservedAgent, window: int) -> int:
 
 
 def compactable_turns(agent: ObservedAgent, window: int) -> tuple[str, ...]:
-    """The turns that may be made shorter: all but the newest ones that fit what is to be kept, and never the last."""
+    """The turns that may be compacted: all except the newest ones that fit the share to keep; never the last turn."""
     chunks = agent.status.memory.transcript
     keep = int(agent.spec.compact.get("keep", KEEP_SHARE * min(window, sum(chunk.tokens for chunk in chunks.values()))))
     keys = [key for key in sorted(chunks) if key != SUMMARY_KEY]
@@ -205,7 +203,7 @@ def compactable_turns(agent: ObservedAgent, window: int) -> tuple[str, ...]:
 
 
 def compact_chunks(chunks: ChunkMap, old: Sequence[str], load: LoadBlob, surplus: int) -> CompactedTranscript:
-    """The tiers that need no model, until `surplus` tokens are saved; as much as can be when that is not enough."""
+    """Apply the tiers that need no model until `surplus` tokens are saved, or as many as possible."""
     turns = {key: [decode(line) for line in load(chunks[key].blob).split(b"\n")] for key in old}
     later = _touched_after(chunks, old, load, turns)
     tiers: dict[str, int] = {}
@@ -236,7 +234,7 @@ def _size(messages: Iterable[JsonObject]) -> int:
 def _touched_after(
     chunks: ChunkMap, old: Sequence[str], load: LoadBlob, turns: Mapping[str, list[JsonObject]]
 ) -> dict[str, frozenset[str]]:
-    """For each old turn, what later turns read or wrote again: a reading by tool and arguments, a file by its path."""
+    """For each old turn, what later turns read or wrote again: reads by tool and arguments, files by path."""
     touched: set[str] = set()
     after: dict[str, frozenset[str]] = {}
     for key in sorted((key for key in chunks if key != SUMMARY_KEY), reverse=True):
@@ -248,7 +246,7 @@ def _touched_after(
 
 
 def _marks(message: JsonObject) -> list[tuple[str, str]]:
-    """The calls of a message by id, each with the mark of what it read or wrote."""
+    """The calls of a message: the id of each, and a mark for what it read or wrote."""
     found = []
     for call in message.get("tool_calls") or ():
         tool, arguments = call["function"]["name"], call["function"]["arguments"]
@@ -299,7 +297,7 @@ CLEARED_RESULT: Final = "[old result removed: `recall` shows it]"
 
 
 def _with_results(messages: list[JsonObject], shown: Callable[[JsonObject], str | None]) -> list[JsonObject] | None:
-    """The messages with results replaced where `shown` gives a text that is shorter; None when nothing changes."""
+    """The messages with the texts of `shown` in place of longer results; None if nothing changes."""
     out: list[JsonObject] = []
     is_changed = False
     for message in messages:
@@ -311,7 +309,7 @@ def _with_results(messages: list[JsonObject], shown: Callable[[JsonObject], str 
 
 
 def plan_summary(agent: ObservedAgent, load: LoadBlob, window: int) -> SummaryPlan | None:
-    """What a summary would stand for; None when there is nothing old but a summary."""
+    """The turns that a summary would replace; None if no turn is old enough."""
     chunks, old = agent.status.memory.transcript, compactable_turns(agent, window)
     if not old:
         return None
@@ -326,7 +324,7 @@ def plan_summary(agent: ObservedAgent, load: LoadBlob, window: int) -> SummaryPl
 
 
 def message_line(message: JsonObject) -> str:
-    """A message as a line of a story."""
+    """A message as text for a summary: role, content and calls."""
     calls = "".join(
         f"\n→ {call['function']['name']}({call['function']['arguments']})" for call in message.get("tool_calls") or ()
     )
@@ -343,22 +341,22 @@ def summary_messages(wanted: SummaryPlan) -> tuple[bytes, ...]:
 
 
 def summary_chunk(text: str, wanted: SummaryPlan, agent: ObservedAgent) -> tuple[TranscriptChunk, bytes, bytes]:
-    """The chunk of a summary with its content, and the content of the index of what it stands for.
+    """The chunk of a summary, its content, and the content of the index of the turns that it replaces.
 
-    One that is no shorter than half of what it replaces is cut: it would be done again at once.
+    The summary is cut to half of what it replaces. A longer one would have to be compacted again immediately.
     """
     most_bytes = max(1, wanted.tokens // 2) * BYTES_PER_TOKEN
     body = truncate_output(text.encode(), most_bytes)
-    owed = "".join(
+    unanswered = "".join(
         f"\n- {message.sender} waits for an answer to: {message.body}" for message in agent.status.mail.asked.values()
     )
-    content = user_message(SUMMARY_HEADING + body + (f"\n\nTo answer:{owed}" if owed else ""))
+    content = user_message(SUMMARY_HEADING + body + (f"\n\nTo answer:{unanswered}" if unanswered else ""))
     index = encode(dict(wanted.origins))
     return TranscriptChunk("", estimate_tokens(content)), content, index
 
 
 def original_turns(chunks: ChunkMap, load: LoadBlob) -> dict[str, str]:
-    """The digest of every turn as it was, by its key, oldest first: those that a summary stands for too."""
+    """The digest of the original of each turn, by its key, oldest first; turns that a summary replaced are included."""
     found: dict[str, str] = {}
     if SUMMARY_KEY in chunks and chunks[SUMMARY_KEY].origin:
         found |= decode(load(chunks[SUMMARY_KEY].origin))
@@ -367,12 +365,12 @@ def original_turns(chunks: ChunkMap, load: LoadBlob) -> dict[str, str]:
 
 
 def was_prompt_too_long(turn: OpenTurn) -> bool:
-    """Whether the model refused the last request of the turn for its length."""
+    """Whether the model refused the last request of the turn because of its length."""
     return turn.request.failure is not None and turn.request.failure.reason == CONTEXT_TOO_LONG
 
 
 def can_compact(agent: ObservedAgent) -> bool:
-    """Whether there is an old turn at all."""
+    """Whether the transcript has more than one turn, so that an old one can be shortened."""
     return len(agent.status.memory.transcript.keys() - {SUMMARY_KEY}) > 1
 
 
@@ -382,7 +380,7 @@ CONTEXT_TOO_LONG: Final = "ContextTooLong"
 def summarized_chunks(
     agent: ObservedAgent, text: str, wanted: SummaryPlan, put: PutBlob
 ) -> tuple[dict[str, TranscriptChunk | None], JsonObject]:
-    """The chunks of a transcript in which a summary stands for old turns, and what the log says of it."""
+    """The chunks of a transcript in which a summary replaces old turns, and the data for the log."""
     chunk, content, index = summary_chunk(text, wanted, agent)
     gone: dict[str, TranscriptChunk | None] = dict.fromkeys(wanted.keys)
     gone[SUMMARY_KEY] = replace(chunk, blob=put(content), origin=put(index))
@@ -393,7 +391,7 @@ def summarized_chunks(
 def compacted_chunks(
     made: CompactedTranscript, before: int, put: PutBlob
 ) -> tuple[dict[str, TranscriptChunk | None], JsonObject]:
-    """The chunks that were made shorter without a model, and what the log says of it."""
+    """The chunks that were compacted without a model, and the data for the log."""
     chunks: dict[str, TranscriptChunk | None] = {
         key: replace(chunk, blob=put(text)) for key, (chunk, text) in made.chunks.items()
     }
