@@ -332,6 +332,7 @@ def _content(holder: Mapping[str, Any]) -> str:
 def schemas_page() -> str:
     """Every value of the API: its members, and which are required."""
     parts = [
+        "---\nsearch:\n  exclude: true\n---",  # Their names are those of commands and fields, which readers look for.
         "# HTTP API: values",
         "JSON values in requests and answers of the [operations](api-operations.md). Members marked * are required.",
     ]

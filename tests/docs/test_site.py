@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import venv
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -142,3 +143,20 @@ def test_every_page_has_its_place_in_the_navigation() -> None:
     named = re.findall(r"(?m)^ +- (?:[^:\n]+: )?(\S+\.md)$", (ROOT / "mkdocs.yml").read_text())
 
     assert sorted(named) == sorted(page for page in pages if not re.search(r"errors/P\d+\.md$", page))
+
+
+@pytest.mark.network
+@pytest.mark.timeout(300)
+def test_material_for_mkdocs_builds_the_same_site_and_fails_at_a_broken_link(tmp_path: Path) -> None:
+    venv.create(tmp_path / "venv", with_pip=True)
+    python = tmp_path / "venv" / "bin" / "python"
+    subprocess.run([python, "-m", "pip", "install", "--quiet", "mkdocs-material==9.*"], check=True)
+    argv = [python, "-m", "mkdocs", "build", "--strict"]
+    page = source(tmp_path) / "docs" / "index.md"
+
+    sound = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, check=False)
+    page.write_text(page.read_text() + "\n[b](start/install.md#no-such-anchor)\n")
+    broken = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    assert sound.returncode == 0, sound.stderr
+    assert broken.returncode != 0
