@@ -149,7 +149,7 @@ def test_every_page_has_its_place_in_the_navigation() -> None:
 @pytest.mark.timeout(300)
 def test_material_for_mkdocs_builds_the_same_site_and_fails_at_a_broken_link(tmp_path: Path) -> None:
     venv.create(tmp_path / "venv", with_pip=True)
-    python = tmp_path / "venv" / "bin" / "python"
+    python = str(tmp_path / "venv" / "bin" / "python")
     subprocess.run([python, "-m", "pip", "install", "--quiet", "mkdocs-material==9.*"], check=True)
     argv = [python, "-m", "mkdocs", "build", "--strict"]
     page = source(tmp_path) / "docs" / "index.md"

@@ -14,8 +14,8 @@ import pytest
 from playwright.sync_api import expect, sync_playwright
 
 from tests import needs
+from tests.architecture.tree import ROOT
 from tests.docs.test_site import build
-from tests.docs.verb_pages import ROOT
 from tests.e2e.page.conftest import ARGUMENTS, WAIT_MS
 
 PAGES = ("index.md", "reference/errors/P0204.md", "concepts/gate.md", "reference/fields/task.md")
