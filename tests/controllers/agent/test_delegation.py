@@ -108,11 +108,11 @@ REFUSED = {
     ),
     "two ids alike below": ("{id: out, tasks: [{id: a, run: 'true'}, {id: a, run: 'false'}]}", "same id"),
     "two ids alike": ("[{id: a, run: 'true'}, {id: a, run: 'false'}]", "same id"),
-    "a model said twice": ("{id: a, model: b/c, agent: {model: d/e}}", "given twice"),
+    "a model said twice": ("{id: a, model: b/c, agent: {model: d/e}}", "two values"),
     "a command and children": ("{id: a, run: 'true', tasks: [{id: b, run: 'true'}]}", "exclude each other"),
     "one name for two prompts": (
         "[{id: a, store: p, instructions: one, script: []}, {id: b, store: p, instructions: two, script: []}]",
-        "two texts",
+        "two different texts",
     ),
     "the name of a prompt of the plan": ("{id: a, store: taken, instructions: one, script: []}", "another prompt"),
 }

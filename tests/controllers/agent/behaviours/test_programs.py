@@ -131,7 +131,7 @@ async def test_a_broken_guard_denies_and_an_exit_code_is_no_verdict(tmp_path: Pa
     steps = f"before: [{{run: {json.dumps(program)}}}]"
     async with arena(tmp_path) as here:
         result = await outcome(here, plan(steps, expect="{ok: false}"))
-        assert result["state"] == "Denied" and "broke" in result["text"]
+        assert result["state"] == "Denied" and "failed" in result["text"]
         assert not (tmp_path / "a.txt").exists()
 
 
@@ -140,7 +140,7 @@ async def test_a_broken_guard_that_may_be_passed_over_is_noted(tmp_path: Path) -
         result = await outcome(here, plan("before: [{run: 'exit 3', on-fault: note}]"))
         assert result["state"] == "Succeeded"
         (settled,) = [each for each in await here.log() if each.type == "call.settled" and each.data["tool"] == "write"]
-        assert "broke" in settled.data["notes"][0]
+        assert "failed" in settled.data["notes"][0]
 
 
 async def test_a_comment_is_a_labelled_part_and_what_is_withheld_stays_in_the_log(tmp_path: Path) -> None:

@@ -103,7 +103,7 @@ async def test_the_agent_above_may_say_yes_to_a_plan_and_only_that_agent_is_free
     )
     models = ScriptedModels(
         [
-            {"model": "m", "when": {"any": "approval/part.1", "not": "refused; it\ngranted"}, "times": 1}
+            {"model": "m", "when": {"any": "approval/part.1", "not": "rejected; the asker\ngranted"}, "times": 1}
             | calls(call("answer", to="approval/part.1", answer="yes", why="good plan")),
             {"model": "m", "when": {"any": "task/part is done"}} | says("all done"),
             {"model": "m", "times": "always"} | says("I wait."),

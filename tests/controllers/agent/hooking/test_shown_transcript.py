@@ -90,7 +90,7 @@ async def test_agent_of_a_hook_gets_the_transcript_with_the_question_and_can_sea
     assert b"lived through" in b"".join(first.messages) and b"turn 1 assistant" in b"".join(first.messages)
     assert "turn 1 assistant" in found[0] and "list" in found[0]
     assert "turn 1 tool" in found[1] and "turn 2" not in found[1]
-    assert found[2] == "nothing of the kind"
+    assert found[2] == "no matching messages"
 
 
 async def test_an_agent_that_is_no_hook_has_no_transcript_to_look_into(tmp_path: Path) -> None:

@@ -42,24 +42,22 @@ from planloop.schemas.objects.conflict import (
 )
 from planloop.schemas.resource import Resource, Uid
 
-# What the parties of a conflict have changed since they took or asked for the files: read from the log, and cut.
-#
-# Only the newest `limits.CONFLICT_RECORDS_MAX` records are looked at: reading the log of a day would hold up the
-# answer.
+# The changes of the parties since they locked or requested the files are read from the log and truncated. Only the
+# newest `limits.CONFLICT_RECORDS_MAX` records are read: the log of a day would take too long.
 
 RECORDS_PER_READ = 500
 
 
 @mutable
 class ChangedFile:
-    """One file: the digests of what it was before the first change (None: it was not there) and after the last."""
+    """The digests of a file before the first change (None: it did not exist) and after the last change."""
 
     before: str | None
     after: str | None
 
 
 async def changes_by_party(store: Store, spec: ConflictSpec, status: ConflictStatus) -> Mapping[str, str]:
-    """What each party has changed so far: files with short differences, in words. Parties without are left out."""
+    """Return the changes of each party so far, as text with short diffs. Parties without changes are omitted."""
     since = {agent: first_relevant_revision(store.view, agent, status) for agent in spec.parties}
     after = max(min(since.values()) - 1, store.durable_rev - limits.CONFLICT_RECORDS_MAX, 0)
     found: dict[str, dict[str, ChangedFile]] = {agent: {} for agent in spec.parties}
@@ -71,7 +69,7 @@ async def changes_by_party(store: Store, spec: ConflictSpec, status: ConflictSta
 
 
 def first_relevant_revision(view: View, agent: str, status: ConflictStatus) -> int:
-    """The revision from which a party's changes count: its first grant on the files, or when its call began to wait."""
+    """Return the revision from which a party's changes count: its first grant on the files, or its waiting call."""
     fences = [one.fence for _, one in locks_of_party(view, agent, status.paths)]
     party = status.parties.get(agent)
     call = view.get(party.call) if party is not None and party.call else None
@@ -80,7 +78,7 @@ def first_relevant_revision(view: View, agent: str, status: ConflictStatus) -> i
 
 
 def collect_writes(record: Record, since: Mapping[str, int], found: Mapping[str, dict[str, ChangedFile]]) -> None:
-    """Adds the writes in `record` to those of their parties."""
+    """Add the writes in `record` to those of their parties."""
     for entry in record.draft.entries:
         wrote = entry.data.get("wrote") if entry.type == "call.settled" else None
         if not isinstance(wrote, dict):
@@ -99,7 +97,7 @@ def _note(files: dict[str, ChangedFile], wrote: JsonObject) -> None:
 
 
 def describe_changes(store: Store, files: Mapping[str, ChangedFile]) -> str:
-    """The files with short differences; only named where there are many."""
+    """Return the files with short diffs, at most CONFLICT_FILES_SHOWN."""
     parts = [_shown(store, path, one) for path, one in _first(files.items())]
     rest = len(files) - limits.CONFLICT_FILES_SHOWN
     return "\n".join((*parts, *([f"… and {rest} more files"] if rest > 0 else [])))
@@ -119,15 +117,14 @@ def _shown(store: Store, path: str, one: ChangedFile) -> str:
     return truncate_output("\n".join((path, *shown)).encode(), limits.CONFLICT_DIFF_BYTES)
 
 
-# The controller assigns each conflict, escalates it if no answer comes, and closes it.
-#
-# Timers are the `due_at` of the status, so they outlive every owner. Each step is one append.
+# The controller assigns each conflict, escalates it if no answer comes, and closes it. Timers are the `due_at` in the
+# status, so they survive a crash. Each step is one append.
 
 CONFLICT_AUTHOR: Final = Author("controller", "conflict")
 
 
 class ConflictReconciler:
-    """Drives objects of kind `conflict`."""
+    """Reconciles objects of kind `conflict`."""
 
     kind = conflicts.CONFLICT_KIND
 
@@ -137,7 +134,7 @@ class ConflictReconciler:
         self._clock = clock
 
     async def reconcile(self, address: Address) -> Outcome:
-        """The one next step of a conflict."""
+        """Take the next step of a conflict."""
         found = self._store.view.get(str(address))
         if found is None:
             return Done()
@@ -147,7 +144,7 @@ class ConflictReconciler:
             case CloseConflict(why=why):
                 await self._close(found, why)
             case RouteConflict() as step:
-                await self._bring(found, step)
+                await self._assign(found, step)
             case ConflictRest(due_at=due_at):
                 return Done() if due_at is None else Again(max(0.0, due_at - now))
         return Again(0.0)
@@ -169,7 +166,7 @@ class ConflictReconciler:
         await self._store.append(draft, {conflict.address: conflict.rev})
 
     async def _is_undone(self, conflict: Resource, changes: tuple[Change, ...], data: JsonObject) -> bool:
-        """Whether a patch removed its order from the plan when it closed; False if there is none."""
+        """Close the conflict with a patch that removes its order from the plan; False if the plan has none."""
         view = self._store.view
         ops = tuple(op for plan in view.list("plan") for op in resolution.undo_ordering(conflict, plan.spec))
         if not ops:
@@ -179,13 +176,13 @@ class ConflictReconciler:
         patch = Patch(CONFLICT_AUTHOR, ops, view.rev, f"{conflict.address} is over: {data['why']}", is_approved=True)
         return isinstance(await self._gate.rule(patch, changes, also), PatchAccepted)
 
-    async def _bring(self, conflict: Resource, step: RouteConflict) -> None:
+    async def _assign(self, conflict: Resource, step: RouteConflict) -> None:
         spec, status = conflict_from_json(conflict.spec), conflict_status_from_json(conflict.status)
-        # Await before the view is read, so that the step is computed from one moment.
+        # Await before the view is read, so that the step is computed from one state.
         changed = await changes_by_party(self._store, spec, status)
         case = _case(conflict, changed, step.why)
         view, now = self._store.view, self._clock.now()
-        to, told = self._reached(case, step, now)
+        to, messages = self._reached(case, step, now)
         due_at = None if to == PERSON else now + limits.CONFLICT_ANSWER_S
         merge: JsonObject = {
             "state": conflicts.OPEN,
@@ -200,7 +197,7 @@ class ConflictReconciler:
         refs = tuple(dict.fromkeys((*conflict.refs, *judge)))
         put = Put(conflict.address, conflict.uid, conflict.spec, refs, owner, status=merge)
         first = () if status.before else detection.opening_messages(view, case, to, now)
-        told = (*told, *resume_kept_back_changes(view, spec))
+        messages = (*messages, *resume_kept_back_changes(view, spec))
         data: JsonObject = {
             "conflict": conflict.address,
             "before": to,
@@ -209,11 +206,11 @@ class ConflictReconciler:
             "paths": list(status.paths),
         }
         kind = "conflict.raised" if status.before else "conflict.opened"
-        draft = RecordDraft(kind, detection.CONFLICT_SENDER, conflict.address, (put, *told, *first), data)
+        draft = RecordDraft(kind, detection.CONFLICT_SENDER, conflict.address, (put, *messages, *first), data)
         await self._store.append(draft, {conflict.address: conflict.rev})
 
     def _reached(self, case: ConflictCase, step: RouteConflict, now: float) -> tuple[str, tuple[Change, ...]]:
-        """The first agent from `step.to` upward that can get a message, and the changes that send it."""
+        """Return the first agent from `step.to` upward that can get the message, and the changes that send it."""
         view, to = self._store.view, step.to
         while to != PERSON:
             told = detection.assignment_changes(view, case, to, f"{step.raised}.{incarnation_of(view, to)}", now)
@@ -229,7 +226,7 @@ def _case(conflict: Resource, changed: Mapping[str, str], why: str = "") -> Conf
 
 
 def _approval(case: ConflictCase) -> Iterator[Change]:
-    """The approval for a conflict that waits for an operator."""
+    """The approval for a conflict that waits for a person."""
     address = conflicts.conflict_approval_address(case.address)
     uid = Uid(address.partition("/")[2])
     what: JsonObject = {"conflict": case.address, "text": detection.describe_conflict(case), **case.spec.to_json()}

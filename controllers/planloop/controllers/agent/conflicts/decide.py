@@ -1,9 +1,9 @@
-"""Parties of a conflict, the ancestor that rules, and what a conflict waits for next. Pure.
+"""Parties of a conflict, the ancestor that decides it, and its next step. Pure.
 
-Every look reads from locks, calls and tasks which agent blocks which. A conflict lasts while the requester still wants
-the files and the holder still has them; a ruling lasts until the agent that must yield has done so. An open conflict
-waits, for a limited time, for the lowest agent above both parties that can answer, then the next above, then an
-operator. A party never rules.
+Each check reads from locks, calls and tasks which agent blocks which. A conflict lasts while the requester still wants
+the files and the holder still has them. A ruling lasts until the party that must yield has done so. An open conflict
+waits, for a limited time, for the nearest common ancestor that can answer, then for the next ancestor, then for a
+person. A party never decides its own conflict.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from planloop.schemas.resource import Resource
 
 
 def party_of_owner(view: View, owner: str) -> str:
-    """The party of a lock owner: the agent of its task, or the task if it has no agent."""
+    """Return the party of a lock owner: the agent of its task, or the task if it has no agent."""
     if view.get(owner) is not None and owner.startswith("agent/"):
         return owner
     agent = str(addresses.agent_address(*addresses.parse_address(owner).path))
@@ -45,7 +45,7 @@ def party_of_owner(view: View, owner: str) -> str:
 
 
 def task_of_party(view: View, party: str) -> str:
-    """The task that a party works for; an agent that is there for a hook has that of the one that it watches."""
+    """Return the task of a party; for the agent of a hook, the task of the agent that it watches."""
     found = view.get(party)
     if found is not None and found.kind == "agent":
         return str(found.spec["task"])
@@ -53,7 +53,7 @@ def task_of_party(view: View, party: str) -> str:
 
 
 def locks_of_party(view: View, party: str, paths: Sequence[str]) -> tuple[tuple[str, LockGrant], ...]:
-    """The locks on any of `paths` that a party or its task holds, by path."""
+    """Return the locks on any of `paths` that a party or its task holds, by path."""
     found: list[tuple[str, LockGrant]] = []
     for each in view.list("lock"):
         path = str(each.status.get("place") or each.spec["path"])
@@ -64,12 +64,12 @@ def locks_of_party(view: View, party: str, paths: Sequence[str]) -> tuple[tuple[
 
 
 def touches(path: str, paths: Iterable[str]) -> bool:
-    """Whether a path or glob may name a file that one of `paths` names."""
+    """Whether a path or glob may match a file that one of `paths` matches."""
     return any(paths_overlap(path, other) for other in paths)
 
 
 def is_waiting_for_lock(view: View, call: str) -> bool:
-    """Whether the call at this address waits for a lock, and has been neither granted nor refused it."""
+    """Whether the call at this address waits for a lock that was neither granted nor rejected."""
     found = view.get(call) if call else None
     if found is None or found.state != CallState.AWAITING_LOCK:
         return False
@@ -77,36 +77,36 @@ def is_waiting_for_lock(view: View, call: str) -> bool:
 
 
 def calls_kept_back(view: View, agent: str) -> Iterator[Resource]:
-    """The calls of an agent that wait for another task to end first, as was ruled."""
+    """Yield the calls of an agent that wait for the end of another task because of a ruling."""
     for each in view.owned_by(agent):
         if each.kind == "call" and each.state == CallState.AWAITING_CHILD and each.status.get("after"):
             yield each
 
 
 def task_with_priority(view: View, agent: str, paths: Sequence[str]) -> str:
-    """The task that goes first on any of `paths` by a ruling that puts `agent` behind it; empty when none does."""
+    """Return the task that goes before `agent` on any of `paths` because of a ruling; empty for none."""
     return next((task for task, about in _orders(view, agent) if any(touches(path, paths) for path in about)), "")
 
 
 def is_behind(view: View, agent: str, first: str) -> bool:
-    """Whether a ruling in force puts `agent` behind the task `first`."""
+    """Whether a current ruling puts the task `first` before `agent`."""
     return any(task == first for task, _ in _orders(view, agent))
 
 
 def is_to_yield(view: View, agent: str, paths: Sequence[str]) -> bool:
-    """Whether a ruling in force takes any of `paths` from `agent`: it gets no grant beyond its turn."""
+    """Whether a current ruling takes any of `paths` from `agent`, so that its grants end with its turn."""
     return any(touches(path, paths) for _, status, _ in _against(view, agent) for path in status.paths)
 
 
 def _orders(view: View, agent: str) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """The tasks that go before `agent` by rulings that stand, each with the paths that this is about."""
+    """Yield the tasks that go before `agent` because of current rulings, each with the paths of the conflict."""
     for spec, status, ruling in _against(view, agent):
         if ruling.how == "sequence" and not why_over(view, spec, status):
             yield task_of_party(view, staying_party(spec, ruling)), status.paths
 
 
 def _against(view: View, agent: str) -> Iterator[tuple[ConflictSpec, ConflictStatus, Ruling]]:
-    """The rulings that stand by which `agent` gives way."""
+    """Yield the current rulings by which `agent` yields."""
     for each in view.list(conflict.CONFLICT_KIND):
         if each.state != conflict.RULED:
             continue
@@ -116,7 +116,7 @@ def _against(view: View, agent: str) -> Iterator[tuple[ConflictSpec, ConflictSta
 
 
 def why_over(view: View, spec: ConflictSpec, status: ConflictStatus) -> str:
-    """Why the conflict is over; empty while it lasts."""
+    """Return why the conflict is over; empty while it lasts."""
     for agent in spec.parties:
         if why := _gone(view, agent, status.parties.get(agent)):
             return why
@@ -126,7 +126,7 @@ def why_over(view: View, spec: ConflictSpec, status: ConflictStatus) -> str:
             return f"{party_name(spec.wants)} waits no more"
         return "" if locks_of_party(view, spec.holds, status.paths) else f"{party_name(spec.holds)} has let go"
     if ruling.how == "sequence" or not is_followed(view, spec, status, ruling):
-        return ""  # Of an order nothing is left when the task of either has ended, which is said above.
+        return ""  # A sequence ends when the task of a party ends, which is checked above.
     yields = yielding_party(spec, ruling)
     return f"{party_name(yields)} {'has let go' if yields == spec.holds else 'gives way'}"
 
@@ -139,20 +139,20 @@ def will_follow(view: View, spec: ConflictSpec, status: ConflictStatus, ruling: 
 
 
 def is_followed(view: View, spec: ConflictSpec, status: ConflictStatus, ruling: Ruling) -> bool:
-    """Whether the one that is to give way holds nothing of it any more, and waits for nothing of it."""
+    """Whether the yielding party no longer holds or waits for any of the files."""
     yields = yielding_party(spec, ruling)
     waits = yields == spec.wants and is_waiting_for_lock(view, status.parties[spec.wants].call)
     return not waits and not locks_of_party(view, yields, status.paths)
 
 
 def yielding_party(spec: ConflictSpec, ruling: Ruling) -> str:
-    """Which party is to give way by a ruling."""
+    """Return the party that must yield by a ruling."""
     other = spec.holds if ruling.for_agent == spec.wants else spec.wants
     return ruling.for_agent if ruling.how in ("fork", "cancel") else other
 
 
 def staying_party(spec: ConflictSpec, ruling: Ruling) -> str:
-    """The other one."""
+    """Return the party that does not yield."""
     return next(each for each in spec.parties if each != yielding_party(spec, ruling))
 
 
@@ -169,7 +169,7 @@ def _gone(view: View, agent: str, party: ConflictParty | None) -> str:
 
 
 def has_task_ended(task: Resource) -> bool:
-    """Whether a task is over with all that is below it: before, its locks may be held, or its children write."""
+    """Whether a task and all its descendants have ended. Before that, it may hold locks or its children may write."""
     return task.state in ENDED
 
 
@@ -177,7 +177,7 @@ RESOLVE_TOOL = "resolve"
 
 
 def nearest_ancestor(one: str, other: str) -> Address | None:
-    """The lowest place in the tree that is strictly above both agents; None when one of them is at the root."""
+    """Return the nearest common ancestor of both agents; None if one of them is the root."""
     mine, theirs = addresses.parse_address(one).path, addresses.parse_address(other).path
     shared = 0
     while shared < min(len(mine), len(theirs)) and mine[shared] == theirs[shared]:
@@ -187,7 +187,7 @@ def nearest_ancestor(one: str, other: str) -> Address | None:
 
 
 def nearest_able(view: View, at: Address | None) -> str:
-    """The agent at `at`, or the nearest ancestor, that can answer; PERSON if there is none."""
+    """Return the agent at `at`, or its nearest ancestor, that can answer; PERSON if there is none."""
     while at is not None:
         if can_resolve(view, str(at)):
             return str(at)
@@ -196,12 +196,12 @@ def nearest_able(view: View, at: Address | None) -> str:
 
 
 def next_able_above(view: View, agent: str) -> str:
-    """The nearest ancestor of an agent that can answer; PERSON if there is none, and above PERSON."""
+    """Return the nearest ancestor of an agent that can answer; PERSON if there is none, and for PERSON."""
     return PERSON if agent == PERSON else nearest_able(view, addresses.parse_address(agent).parent)
 
 
 def can_resolve(view: View, agent: str) -> bool:
-    """Whether an agent can rule now: it takes turns and is not denied to."""
+    """Whether an agent can decide now: it takes turns and may use `resolve`."""
     found = view.get(agent)
     if found is None or found.deleting or found.state == AgentState.PARKED:
         return False
@@ -212,21 +212,21 @@ def can_resolve(view: View, agent: str) -> bool:
 
 
 def is_ancestor_of_both(agent: str, one: str, other: str) -> bool:
-    """Whether an agent is strictly above both others, and so may rule."""
+    """Whether an agent is an ancestor of both others, and so may decide."""
     mine = addresses.parse_address(agent)
     return all(addresses.parse_address(each).is_within(mine) and each != agent for each in (one, other))
 
 
 @frozen
 class CloseConflict:
-    """No party blocks another any more."""
+    """Neither party blocks the other any longer."""
 
     why: str
 
 
 @frozen
 class RouteConflict:
-    """It goes to `to`, an agent or PERSON, with the full time to answer and the reason `why`."""
+    """Assign the conflict to `to`, an agent or PERSON, with the full time to answer and the reason `why`."""
 
     to: str
     raised: int
@@ -235,7 +235,7 @@ class RouteConflict:
 
 @frozen
 class ConflictRest:
-    """Nothing to do before `due_at`; None: before something changes."""
+    """Nothing to do before `due_at`; None: until something changes."""
 
     due_at: float | None
 
@@ -244,7 +244,7 @@ ConflictStep: TypeAlias = CloseConflict | RouteConflict | ConflictRest
 
 
 def decide_conflict(view: View, spec: ConflictSpec, status: ConflictStatus, now: float) -> ConflictStep:
-    """The next step of a conflict."""
+    """Return the next step of a conflict."""
     if not status.is_open:
         return ConflictRest(None)
     if why := why_over(view, spec, status):
@@ -274,6 +274,6 @@ def _raised(view: View, status: ConflictStatus) -> ConflictStep:
 
 
 def incarnation_of(view: View, agent: str) -> int:
-    """The run of an agent that is at work; 0 for a person."""
+    """Return the current incarnation of an agent; 0 for a person."""
     found = view.get(agent)
     return 0 if found is None else int(found.status.get("incarnation") or 0)

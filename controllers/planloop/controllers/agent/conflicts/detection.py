@@ -1,8 +1,8 @@
-"""When a conflict opens: long waits, cycles of waits and contested files; and the messages about it. Pure.
+"""When a conflict opens (long waits, cycles of waits, contested files), and the messages about it. Pure.
 
-The agent that asks for files opens the conflict, in the append of its own step: when its wait exceeds the limit or
-closes a cycle, or by the tool `contest`. It joins an open conflict of the same two agents over the same files.
-`planloop.controllers.agent.conflicts.decide` finds the agent that rules.
+The agent that requests files opens the conflict, in the record of its own step: when its wait exceeds the limit or
+closes a cycle, or with the tool `contest`. It joins an open conflict of the same two agents over the same files.
+`planloop.controllers.agent.conflicts.decide` finds the agent that decides.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from planloop.schemas.resource import Resource
 
 @frozen
 class ConflictClaim:
-    """What `party` wants: that `against` makes room on `paths`."""
+    """The claim of `party` to `paths`, which `against` holds."""
 
     party: ConflictParty
     against: str
@@ -50,7 +50,7 @@ class ConflictClaim:
 
 @frozen
 class OpenedConflict:
-    """The open conflict with `against`. No changes: nothing about it is new."""
+    """The open conflict with `against`. No changes: the claim added nothing to it."""
 
     address: str
     against: str
@@ -59,9 +59,9 @@ class OpenedConflict:
 
 
 def open_conflict(view: View, ask: ConflictClaim, now: float, also: int = 0) -> OpenedConflict:
-    """Opens a conflict for `ask`, or joins the one that these two have over these files.
+    """Open a conflict for `ask`, or join the open one of these two parties over these files.
 
-    `also` counts those that the same append opens before it.
+    `also` counts conflicts that the same record opens before it.
     """
     between = conflicts_between_parties(view, ask.party.agent, ask.against)
     meant = [
@@ -80,7 +80,7 @@ def open_conflict(view: View, ask: ConflictClaim, now: float, also: int = 0) -> 
 def open_conflicts(
     view: View, party: ConflictParty, others: Iterable[str], paths: tuple[str, ...], because: ConflictCause, now: float
 ) -> tuple[OpenedConflict, ...]:
-    """The conflicts of `party` with each of `others` over `paths`. An open one is joined; a new one needs room."""
+    """Open or join the conflicts of `party` with each of `others` over `paths`, within the limit of open conflicts."""
     found: list[OpenedConflict] = []
     for other in others:
         new_count = sum(one.is_new for one in found)
@@ -91,7 +91,7 @@ def open_conflicts(
 
 
 def conflicts_between_parties(view: View, one: str, other: str) -> Iterable[Resource]:
-    """The conflicts that stand between two parties."""
+    """Yield the open conflicts between two parties."""
     for each in view.list(conflicts.CONFLICT_KIND):
         if is_conflict_open(each) and {one, other} == set(conflict_from_json(each.spec).parties):
             yield each
@@ -110,7 +110,7 @@ def is_contested(view: View, asker: str, holder: str, paths: Sequence[str]) -> b
 
 
 def has_conflict_room(view: View, also: int = 0) -> bool:
-    """Whether one more conflict may stand, beside `also` that the same append opens."""
+    """Whether one more conflict may be open, besides `also` that the same record opens."""
     return sum(map(is_conflict_open, view.list(conflicts.CONFLICT_KIND))) + also < limits.CONFLICTS_OPEN_MAX
 
 
@@ -120,7 +120,7 @@ def is_conflict_open(conflict: Resource) -> bool:
 
 
 def holder_as_party(view: View, agent: str, paths: Sequence[str]) -> ConflictParty:
-    """The lock holder as a party, with its reason for holding the files."""
+    """Return the lock holder as a party, with its reason for the locks."""
     found = view.get(agent)
     uid, incarnation = ("", 0) if found is None else (found.uid, int(found.status.get("incarnation") or 0))
     return ConflictParty(agent, uid, incarnation, _reasons(view, agent, paths))
@@ -154,16 +154,16 @@ def _tasks(view: View, parties: Iterable[str]) -> Iterable[str]:
 
 
 def _locks(view: View, paths: Sequence[str]) -> Iterable[str]:
-    """The locks that the conflict is about: it is looked at again when one of them changes hands."""
+    """The locks of the conflict, which is reconciled when one of them changes."""
     named = (f"lock/{path}" for path in paths)
     touched = (each.address for each in view.list("lock") if touches(str(each.spec["path"]), paths))
     return (*named, *touched)
 
 
 def _forgotten(known: Sequence[Resource], also: int) -> Iterable[Change]:
-    """The oldest that are over, when there are many. The newest stays, so that no number is used twice.
+    """Drop the oldest closed conflicts over the limit. The newest stays, so that no number is used twice.
 
-    Of several that one append opens each has others forgotten.
+    If one record opens several conflicts, each drops different ones.
     """
     over = sorted(
         (each for each in known if not is_conflict_open(each)), key=lambda one: conflicts.conflict_number(one.address)
@@ -174,10 +174,10 @@ def _forgotten(known: Sequence[Resource], also: int) -> Iterable[Change]:
 
 
 def _joined(view: View, conflict: Resource, ask: ConflictClaim, taken_in: Sequence[Resource]) -> OpenedConflict:
-    """Merges the requester's new paths, and what it holds of those added."""
+    """Merge the new paths and the requester's claim into an open conflict."""
     status = conflict_status_from_json(conflict.status)
     merge: JsonObject = {}
-    # Its end takes them out of the plan, as theirs would have.
+    # The end of this conflict then removes these orders from the plan.
     orders = [order for one in taken_in for order in one.status.get("order") or ()]
     if orders:
         merge["order"] = [*(conflict.status.get("order") or ()), *orders]
@@ -197,7 +197,7 @@ def _joined(view: View, conflict: Resource, ask: ConflictClaim, taken_in: Sequen
 
 
 def _absorbed(view: View, conflict: Resource, into: Resource, now: float) -> Iterable[Change]:
-    """The end of a conflict that another one has taken in."""
+    """Yield the changes that close a conflict that was merged into another one."""
     merge: JsonObject = {
         "state": conflicts.OVER,
         "why": f"it is part of {into.address}",
@@ -211,7 +211,7 @@ def _absorbed(view: View, conflict: Resource, into: Resource, now: float) -> Ite
 
 
 def _merged(known: ConflictParty | None, said: ConflictParty) -> ConflictParty:
-    """What a party says by now: a word it leaves out stays as it was."""
+    """Return the current claim of a party: empty fields keep their earlier value."""
     if known is None or (known.uid, known.incarnation) != (said.uid, said.incarnation):
         return said
     return ConflictParty(
@@ -225,21 +225,21 @@ def _merged(known: ConflictParty | None, said: ConflictParty) -> ConflictParty:
 
 
 def describe_paths(status: ConflictStatus) -> str:
-    """The paths in words, as both parties name them."""
+    """Return the paths as text, as both parties name them."""
     found = [path_in_tree(path) for path in status.paths]
     fork = next((f" (in {fork})" for _, fork in found if fork), "")
     return ", ".join(f"`{path}`" for path, _ in found) + fork
 
 
 WAIT_CONFLICTS = "conflicts"
-"""In a call's status: the conflicts that were opened for its wait; absent while it has not waited long."""
+"""In a call's status: the conflicts that were opened for its wait; absent before the limit is reached."""
 
 
 @frozen
 class StalledWait:
-    """A wait that was looked at: `conflicts` are those that were opened for it, if any.
+    """The result of a check of a wait. `conflicts` are the conflicts opened for it.
 
-    `call` is merged into the call's status; at `due_at` it is looked at again, or given up.
+    `call` is merged into the call's status. At `due_at` the wait is checked again, or given up.
     """
 
     changes: tuple[Change, ...]
@@ -249,19 +249,19 @@ class StalledWait:
 
     @property
     def unblocks(self) -> tuple[str, ...]:
-        """What a person could do about them."""
+        """The commands with which a person can decide the conflicts."""
         return tuple(f"plan approve {each} --{how}" for each in self.conflicts for how in ("release", "sequence"))
 
 
 def first_check_at(since: float, gives_up_at: float) -> float:
-    """When a wait that began at `since` is checked first."""
+    """Return when a wait that began at `since` is checked first."""
     return min(since + limits.CONFLICT_AFTER_S, gives_up_at)
 
 
 def check_wait(agent: ObservedAgent, view: View, call: Resource) -> StalledWait | None:
-    """The result of a wait over the limit, or with closed conflicts; None while it continues.
+    """Check a wait that exceeds the limit or whose conflicts are closed; None while it continues unchanged.
 
-    A wait with a limit stated by the agent ends then; any other waits for the ruling.
+    If the call has a `wait_s`, it ends then. Otherwise it waits for the ruling.
     """
     status, now = call.status, agent.now
     gives_up_at = float(status.get("gives_up_at") or now)
@@ -269,33 +269,33 @@ def check_wait(agent: ObservedAgent, view: View, call: Resource) -> StalledWait 
     if known := status.get(WAIT_CONFLICTS):
         if any((one := view.get(each)) is not None and is_conflict_open(one) for each in known):
             return None
-        # Another agent has it by now, or has it again: that is another wait.
+        # The conflicts are closed, but an agent holds the files again: a new wait starts.
         gives_up_at = gives_up_at if is_bound else now + limits.LOCK_WAIT_S
         return StalledWait((), {WAIT_CONFLICTS: None, "gives_up_at": gives_up_at}, (), first_check_at(now, gives_up_at))
     if float(status.get("due_at") or gives_up_at) > now or gives_up_at <= now:
         return None
     addresses, changes = _opened(agent, view, call, "wait")
     if not addresses:
-        # It waits behind others, or one of them has opened a conflict: check again, with growing pauses.
+        # It waits behind other waiters, or one of them has opened a conflict: check again, with growing pauses.
         waited_s = max(now - float(status.get("waits_since") or now), limits.CONFLICT_AFTER_S)
         return StalledWait((), {}, (), min(now + limits.CONFLICT_LATER * waited_s, gives_up_at))
     return StalledWait(changes, {WAIT_CONFLICTS: list(addresses)}, addresses, gives_up_at if is_bound else None)
 
 
 def wait_deadline(call: Resource) -> float | None:
-    """When a call gives up that said itself how long it would wait, in seconds since 1970; None: it did not say."""
+    """Return when a call with `wait_s` gives up, in seconds since 1970; None if it has no `wait_s`."""
     is_bound = call.spec["arguments"].get("wait_s") is not None
     return float(call.status["gives_up_at"]) if is_bound and "gives_up_at" in call.status else None
 
 
 def deadlock_changes(agent: ObservedAgent, view: View, call: Resource) -> tuple[Change, ...]:
-    """The changes that open a conflict for a wait that was refused because it was part of a ring."""
+    """Return the changes that open a conflict for a wait that was rejected because it closes a cycle of waits."""
     refused: JsonObject = call.status.get("refused") or {}
     return _opened(agent, view, call, "deadlock")[1] if refused.get("reason") == DEADLOCK else ()
 
 
 def holders_against(view: View, owner: LockOwner, wants: Wants) -> Iterator[str]:
-    """The parties with grants that block `wants` of `owner`."""
+    """Yield the parties whose grants block `wants` of `owner`."""
     yield from dict.fromkeys(
         decide.party_of_owner(view, each.holder.owner) for each in grants.blocking_grants(view, owner.address, wants)
     )
@@ -304,12 +304,12 @@ def holders_against(view: View, owner: LockOwner, wants: Wants) -> Iterator[str]
 def _opened(
     agent: ObservedAgent, view: View, call: Resource, because: ConflictCause
 ) -> tuple[tuple[str, ...], tuple[Change, ...]]:
-    """The conflicts with all blocking parties, and the changes that open or join them."""
+    """Return the conflicts with all blocking parties, and the changes that open or join them."""
     wants: Wants = call.status.get("wants") or {}
     waits_on = call.address if because == "wait" else ""
     me = agent.resource
     party = ConflictParty(me.address, me.uid, agent.status.incarnation, intent=_intent(agent, call), call=waits_on)
-    # The first in the queue speaks for all of it: the holder is moved once.
+    # Only the first waiter opens a conflict, so that the holder yields once.
     others = (
         other
         for other in holders_against(view, grants.lock_owner(me), wants)
@@ -320,20 +320,19 @@ def _opened(
 
 
 def _intent(agent: ObservedAgent, call: Resource) -> str:
-    """Its purpose: its stated reason, and the goal of its task."""
+    """Return the purpose of the agent: its stated reason, and the goal of its task."""
     reason, goal = str(call.status.get("reason") or ""), "" if agent.task_spec is None else agent.task_spec.goal
     return "; ".join(part for part in (reason, goal and f"its task: {goal}") if part)[: limits.CONFLICT_WORDS_MAX]
 
 
-# Messages go to the agent that rules, to both parties, and at the end to all of them. Their ids derive from the
-# number of the conflict, so a repeated step delivers nothing twice. An agent that is gone or has no room gets no
-# message: a party reads the same in the result of its call, and a conflict that cannot be delivered goes to the next
-# agent above.
+# Messages go to the agent that decides, to both parties, and at the end to all of them. Their ids derive from the
+# number of the conflict, so a repeated step delivers nothing twice. An agent that was removed or has a full inbox gets
+# no message: a party reads the same in the result of its call, and the conflict goes to the next ancestor.
 
 CONFLICT_SENDER = "controller:conflict"
 
 CONFLICT_READERS = ("model", "outside")
-"""The minds that a message may take out of what they wait for."""
+"""The kinds of deciders that a message interrupts in a wait."""
 
 CONFLICT_HEADLINES: Mapping[str, str] = {
     "wait": "{wants} has waited for {paths} for a while, and {holds} has it.",
@@ -344,7 +343,7 @@ CONFLICT_HEADLINES: Mapping[str, str] = {
 
 @frozen
 class ConflictCase:
-    """A conflict for its messages: `changes` are what each party has changed since it took or requested the files."""
+    """A conflict for its messages. `changes` is the diff of each party since it locked or requested the files."""
 
     address: str
     spec: ConflictSpec
@@ -362,7 +361,7 @@ class ConflictRuling:
 
 
 def describe_conflict(case: ConflictCase) -> str:
-    """The conflict with both sides as text, for the agent or operator that rules."""
+    """Return the conflict with both sides as text, for the agent or person that decides."""
     spec = case.spec
     parts = [
         f"{case.address}: {conflict_headline(case)}",
@@ -374,7 +373,7 @@ def describe_conflict(case: ConflictCase) -> str:
 
 
 def conflict_headline(case: ConflictCase) -> str:
-    """The subject in one sentence."""
+    """Return the subject of the conflict in one sentence."""
     wants, holds = party_name(case.spec.wants), party_name(case.spec.holds)
     return CONFLICT_HEADLINES[case.spec.because].format(wants=wants, holds=holds, paths=describe_paths(case.status))
 
@@ -390,20 +389,20 @@ def _side(case: ConflictCase, agent: str, does: str) -> str:
 
 
 def resolve_instructions(address: str, spec: ConflictSpec) -> str:
-    """The possible rulings, as text."""
+    """Return the possible rulings as text."""
     ways = ((how, spec.usual(how).partition("/")[2], words) for how, words in spec.ways().items())
-    said = "\n".join(f"- {how} (for_agent='{who}'): {words}" for how, who, words in ways)
+    lines = "\n".join(f"- {how} (for_agent='{who}'): {words}" for how, who, words in ways)
     return (
         f"You are above both: say how it goes on with `resolve(conflict='{address}', how=…, for_agent=…, plan=…)`.\n"
-        f"{said}\nThe other one as `for_agent` has each the other way round. `plan` is what they are told of it. "
+        f"{lines}\nThe other one as `for_agent` has each the other way round. `plan` is what they are told of it. "
         "If you do not answer soon it goes to the one above you."
     )
 
 
 def assignment_changes(view: View, case: ConflictCase, to: str, what: str, now: float) -> tuple[Change, ...] | None:
-    """The changes that bring the conflict before the agent `to`; None when it cannot be told.
+    """Return the changes that assign the conflict to the agent `to`; None if it cannot get the message.
 
-    It steers those who read: whoever waits for its children has to hear why they do not get on.
+    For a model the message has delivery `steer`: an agent that waits for its children must learn why they are blocked.
     """
     text = f"{describe_conflict(case)}\n{resolve_instructions(case.address, case.spec)}"
     body: JsonObject = {"conflict": case.address, "text": text, "paths": list(case.status.paths)}
@@ -414,7 +413,7 @@ def assignment_changes(view: View, case: ConflictCase, to: str, what: str, now: 
 
 
 def opening_messages(view: View, case: ConflictCase, to: str, now: float) -> tuple[Change, ...]:
-    """The changes that tell both parties that it is open, who rules, and that they may write to each other."""
+    """Return the changes that tell both parties about the conflict, who decides it, and that they may `send`."""
     where = "a person" if to == PERSON else to
     changes: tuple[Change, ...] = ()
     for agent in case.spec.parties:
@@ -433,14 +432,14 @@ def opening_messages(view: View, case: ConflictCase, to: str, now: float) -> tup
 
 
 def ruling_messages(view: View, ruling: ConflictRuling, agent: str, text: str, now: float) -> tuple[Change, ...]:
-    """The changes that tell a party the ruling and what to do; it wakes from any wait."""
+    """Return the changes that tell a party the ruling and its next step. The message wakes it."""
     body: JsonObject = {"conflict": ruling.address, "text": f"{ruling.address}: {text}"}
     message = _message(ruling.address, agent, f"ruled.{ruling.count}", body, now)
     return _delivered(view, replace(message, delivery=_mode(view, agent)))
 
 
 def closing_messages(view: View, case: ConflictCase, why: str, now: float) -> tuple[Change, ...]:
-    """The changes that leave one state record of a closed conflict with each of its agents."""
+    """Return the changes that send one state message about the closed conflict to each of its agents."""
     ruling = case.status.ruling
     facts: JsonObject = {"key": case.address, "conflict": "over", "why": why, "paths": list(case.status.paths)}
     if ruling is not None:
@@ -453,7 +452,7 @@ def closing_messages(view: View, case: ConflictCase, why: str, now: float) -> tu
 
 
 def _mode(view: View, agent: str) -> Delivery:
-    """How it is to hear what cannot wait. A script or program looks at messages itself: its calls are not given up."""
+    """The delivery of an urgent message. Scripts and programs poll for messages, so their calls are not interrupted."""
     found = view.get(agent)
     mind = {} if found is None else found.spec.get("mind") or {}
     return "steer" if mind.get("kind") in CONFLICT_READERS else "queue"
@@ -461,7 +460,7 @@ def _mode(view: View, agent: str) -> Delivery:
 
 def _delivered(view: View, message: Message) -> tuple[Change, ...]:
     if not message.receiver.startswith("agent/"):
-        return ()  # A command that holds a declared lock, or an operator: neither reads messages.
+        return ()  # Neither a command that holds a declared lock nor a person reads messages.
     delivered = message_policy.delivery_changes(view, message)
     return () if isinstance(delivered, message_policy.DeliveryRefused) else delivered
 

@@ -1,8 +1,8 @@
-"""Resolve a conflict by a patch, and what that takes from the party that yields, all in one record. Pure.
+"""Resolve a conflict with a patch, and release the locks of the party that yields, in one record. Pure.
 
-The patch is signed by the agent or person that rules and passes the gate like any other; a ruling that its author may
-not make changes nothing. Any agent above both parties may rule while the conflict lasts. The first ruling counts, but
-it may be replaced until the yielding party has followed it.
+The patch is in the name of the agent or person that decides, and passes the gate like any other; a ruling that its
+author may not make changes nothing. Any common ancestor may decide while the conflict is open. The first ruling counts,
+but it may be replaced until the yielding party has followed it.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from planloop.schemas.resource import Resource
 YIELDING_NOTE: Final = (
     "What you hold of it goes with the end of your turn, or now with `release`; read it again before you write"
 )
-"""What becomes of what the holder holds, whether it does something for it or not."""
+"""What happens to the locks of a holder that yields."""
 
 
 @frozen
@@ -70,7 +70,7 @@ class ResolutionDraft:
 
     @property
     def stays(self) -> str:
-        """The other one."""
+        """The party that does not yield."""
         return staying_party(self.spec, self.ruling)
 
     @property
@@ -79,7 +79,7 @@ class ResolutionDraft:
 
 
 def party_message(made: ResolutionDraft, agent: str) -> str:
-    """The message to a party about the ruling; empty if it needs none."""
+    """Return the message to a party about the ruling; empty if it needs none."""
     match made.ruling.how:
         case "cancel":
             return (
@@ -99,13 +99,13 @@ def party_message(made: ResolutionDraft, agent: str) -> str:
 
 
 def yielding_instructions(made: ResolutionDraft) -> str:
-    """Instructions for the party that yields."""
+    """Return the instructions for the party that yields."""
     text = f"{_gist(made)}. {YIELDING_NOTE}" if made.yields == made.spec.holds else _gist(made)
     return _with_plan(made, text)
 
 
 def yielding_call_result(made: ResolutionDraft) -> str:
-    """The result of the waiting call if its agent yields: the ruling in one line, then what follows."""
+    """Return the result of the waiting call of a party that yields: the ruling in one line, then the next step."""
     by, plan = describe_author(made.ruling.by), f": {made.ruling.plan}" if made.ruling.plan else ""
     ways = {
         "fork": "Do it again: it is done in your branch.",
@@ -116,7 +116,7 @@ def yielding_call_result(made: ResolutionDraft) -> str:
 
 
 def _gist(made: ResolutionDraft) -> str:
-    """What the ruling means for the one that gives way."""
+    """The meaning of the ruling for the party that yields."""
     other, paths = party_name(made.stays), made.paths
     match made.ruling.how:
         case "fork":
@@ -138,29 +138,28 @@ def _with_plan(made: ResolutionDraft, text: str) -> str:
 
 
 def staying_instructions(made: ResolutionDraft) -> str:
-    """Instructions for the party that does the work of both."""
+    """Return the instructions for the party that does the work of both."""
     return _with_plan(made, f"on {made.paths} you do the part of {party_name(made.yields)} too")
 
 
-# A ruling takes effect even if the yielding party never reads it. Locks that it holds on the files beyond a turn end
-# with its open turn, or immediately if no turn is open. It gets a message, and later writes need a new lock and the
-# file as it was read.
+# A ruling takes effect even if the yielding party never reads it. Its locks on the files end with its open turn, or
+# immediately if no turn is open. It gets a message. Later writes need a new lock and the current content of the file.
 
 RULED_REASON: Final = "Ruled"
-"""The error of a call whose wait a ruling has ended."""
+"""The error of a call whose wait was ended by a ruling."""
 
 
 @frozen
 class Preemption:
-    """`changes` take it from them, and `also` says in the log what is let go in that very record."""
+    """The changes that release the locks, and the entries about them in the same record."""
 
     changes: tuple[Change, ...]
     also: tuple[SubRecord, ...] = ()
 
 
 def preempt(made: ResolutionDraft) -> Preemption:
-    """What the yielding party releases, and what happens to its waiting call."""
-    if made.ruling.how == "cancel":  # Its task ends, and all that it holds with it.
+    """Return the changes that release the locks of the yielding party and answer its waiting call."""
+    if made.ruling.how == "cancel":  # Its task ends, and so do its locks.
         return Preemption(())
     rows = LockRows(made.view)
     answers = [*_shortened(made)]
@@ -175,10 +174,10 @@ def preempt(made: ResolutionDraft) -> Preemption:
 
 
 def _taken(made: ResolutionDraft, rows: LockRows) -> tuple[str, ...]:
-    """Writes to `rows` what it releases; returns the locks that it releases immediately."""
+    """Write the releases to `rows`; return the locks that are released immediately."""
     agent = made.view.get(made.yields)
     if agent is None or agent.kind != "agent":
-        return ()  # A command keeps the `locks` of its task to its end.
+        return ()  # A command keeps the `locks` of its task until it ends.
     is_at_once = agent.status.get("open") is None
     gone: list[str] = []
     for lock in made.view.list("lock"):
@@ -194,7 +193,7 @@ def _taken(made: ResolutionDraft, rows: LockRows) -> tuple[str, ...]:
 
 
 def _shortened(made: ResolutionDraft) -> Iterator[Change]:
-    """Grants that the yielding party still waits for last only to the end of its turn."""
+    """Limit grants that the yielding party still waits for to its current turn."""
     for call in made.view.owned_by(made.yields):
         wants = call.status.get("wants") or ()
         if is_waiting_for_lock(made.view, call.address) and any(touches(path, made.status.paths) for path in wants):
@@ -202,14 +201,14 @@ def _shortened(made: ResolutionDraft) -> Iterator[Change]:
 
 
 def _waiting_call(made: ResolutionDraft) -> Resource | None:
-    """The call that waits, when its agent is the one that gives way."""
+    """The waiting call, if its agent is the party that yields."""
     address = made.status.parties[made.spec.wants].call
     is_meant = made.yields == made.spec.wants and is_waiting_for_lock(made.view, address)
     return made.view.get(address) if is_meant else None
 
 
 def _answer(made: ResolutionDraft, call: Resource) -> JsonObject:
-    """The answer to the waiting call: it waits for the other task, or is refused."""
+    """The answer to the waiting call: it waits for the other task, or is rejected."""
     if made.ruling.how == "sequence":
         after = task_of_party(made.view, made.stays)
         state = CallState.AUTHORIZED if is_priority_over(made.view, after) else CallState.AWAITING_CHILD
@@ -221,13 +220,13 @@ def _answer(made: ResolutionDraft, call: Resource) -> JsonObject:
 
 
 def is_priority_over(view: View, task: str) -> bool:
-    """Whether no one has to wait for a task any more."""
+    """Whether a task has ended or was removed, so that nothing waits for it."""
     found = view.get(task)
     return found is None or has_task_ended(found)
 
 
 def resume_kept_back_changes(view: View, spec: ConflictSpec) -> Iterator[Change]:
-    """The changes that resume calls held back by an order that is over."""
+    """Yield the changes that resume calls that waited for the other task of a sequence."""
     for agent in spec.parties:
         for call in calls_kept_back(view, agent):
             merge: JsonObject = {"state": str(CallState.AUTHORIZED), "after": None, "ends": None, "why": None}
@@ -254,9 +253,9 @@ class ResolutionRequest:
 
 @frozen
 class ConflictResolution:
-    """A ruling that can be made: its patch, and the changes and the step that go into the record with it.
+    """A valid ruling: its patch, and the changes and entries of the same record.
 
-    `ops` is empty and `is_again` true when the very same was ruled by the same before.
+    `ops` is empty and `is_again` true if the same author made the same ruling before.
     """
 
     ruling: Ruling
@@ -269,30 +268,32 @@ class ConflictResolution:
 def plan_resolution(
     view: View, document: JsonObject, request: ResolutionRequest, by: Author, now: float
 ) -> ConflictResolution:
-    """The resolution for `request`. Raises InvalidResolution."""
+    """Return the resolution for `request`. Raises InvalidResolution."""
     conflict = _found(view, request.conflict)
     if len(request.plan) > limits.CONFLICT_PLAN_MAX:
-        raise InvalidResolution("BadArguments", f"the parties are told {limits.CONFLICT_PLAN_MAX} characters at most")
+        raise InvalidResolution("BadArguments", f"`plan` has at most {limits.CONFLICT_PLAN_MAX} characters")
     spec, status = conflict_from_json(conflict.spec), conflict_status_from_json(conflict.status)
     ruling = Ruling(_how(request.how), _party(spec, request), str(by), request.plan, now)
     if status.ruling is not None and _is_same(status.ruling, ruling):
         return ConflictResolution(status.ruling, (), is_again=True)
     if not is_conflict_open(conflict):
-        raise InvalidResolution("Resolved", f"{conflict.address} is over: {status.why}")
+        raise InvalidResolution("Resolved", f"{conflict.address} is closed: {status.why}")
     if not by.is_human and not decide.is_ancestor_of_both(f"agent/{by.name}", *spec.parties):
-        raise InvalidResolution("NotAllowed", f"{conflict.address} is between {_names(spec)}; you are not above both")
+        raise InvalidResolution(
+            "NotAllowed", f"{conflict.address} is between {_names(spec)}; only a common ancestor may decide it"
+        )
     if status.ruling is not None and not _may_overrule(by, status.ruling.by):
         raise InvalidResolution(
-            "Resolved", f"{describe_author(status.ruling.by)} has ruled `{status.ruling.how}` already"
+            "Resolved", f"{describe_author(status.ruling.by)} has already decided `{status.ruling.how}`"
         )
     made = ResolutionDraft(view, conflict, spec, status, ruling)
     _require_followable(made)
     yielded = preempt(made)
     changes = (*_changes(made), *yielded.changes)
-    # The replaced ruling leaves the plan: two orders would be a cycle, and two rulings on one matter none.
-    taken_back = (*undo_ordering(conflict, document), *_forgotten(made, document))
-    ops = (*taken_back, *_ops(made, json_patch.apply_ops(document, taken_back)))
-    return ConflictResolution(ruling, ops, changes, (_told(made), *yielded.also))
+    # The replaced ruling leaves the plan: two orders would be a cycle, and two rulings would contradict each other.
+    reverted = (*undo_ordering(conflict, document), *_forgotten(made, document))
+    ops = (*reverted, *_ops(made, json_patch.apply_ops(document, reverted)))
+    return ConflictResolution(ruling, ops, changes, (_ruled_entry(made), *yielded.also))
 
 
 def _found(view: View, name_: str) -> Resource:
@@ -307,7 +308,7 @@ def _how(word: str) -> RulingKind:
     for how in get_args(RulingKind):
         if word == how:
             return how  # type: ignore[no-any-return]
-    raise InvalidResolution("BadArguments", f"`{word}` is no ruling: {', '.join(conflicts.WAYS)}")
+    raise InvalidResolution("BadArguments", f"unknown ruling `{word}`; known: {', '.join(conflicts.WAYS)}")
 
 
 def _party(spec: ConflictSpec, request: ResolutionRequest) -> str:
@@ -326,7 +327,7 @@ def _names(spec: ConflictSpec) -> str:
 
 
 def _may_overrule(by: Author, before: str) -> bool:
-    """Whether an unfollowed ruling may be replaced: by an operator always, by agents if it is from below them."""
+    """Whether an unfollowed ruling may be replaced: by a person always, by an agent if its author is a descendant."""
     earlier = author_from_text(before)
     if by.is_human or earlier.is_human:
         return by.is_human
@@ -334,21 +335,17 @@ def _may_overrule(by: Author, before: str) -> bool:
 
 
 def _require_followable(made: ResolutionDraft) -> None:
-    """Raises InvalidResolution when it could not be done: by a command, by who holds it to its end, or as it is done
-    already.
-    """
+    """Raise InvalidResolution if the parties cannot follow the ruling."""
     how, holds = made.ruling.how, made.spec.holds
     if how == "merge" and not made.stays.startswith("agent/"):
-        raise InvalidResolution(
-            "NoAgent", f"no agent works on {made.stays} that could do both: rule `sequence` or `cancel`"
-        )
+        raise InvalidResolution("NoAgent", f"{made.stays} has no agent that could do both: use `sequence` or `cancel`")
     if how == "fork" and _is_command(made):
         raise InvalidResolution(
-            "NoAgent", f"{made.yields} is a command and ends where it began: rule `sequence` or `cancel`"
+            "NoAgent", f"{made.yields} is a command, which cannot move to a branch: use `sequence` or `cancel`"
         )
     if how == "fork" and _is_forked(made):
         party = party_name(made.yields)
-        words = f"these files are in the fork that {party} has already: rule otherwise, or for the other one"
+        words = f"{party} already works on its own branch with these files: use another `how` or `for_agent`"
         raise InvalidResolution("Forked", words)
     if how in ("cancel", "fork") or made.yields != holds:
         return
@@ -356,7 +353,7 @@ def _require_followable(made: ResolutionDraft) -> None:
     if any(one.kept == "declared" for one in grants):
         task = task_of_party(made.view, holds)
         words = (
-            f"{task} holds it by its `locks` in the plan, to its end: rule `sequence` or `cancel`, or edit its `locks`"
+            f"{task} has it under `locks` in the plan until it ends: use `sequence` or `cancel`, or edit its `locks`"
         )
         raise InvalidResolution("Declared", words)
 
@@ -367,7 +364,7 @@ def _is_command(made: ResolutionDraft) -> bool:
 
 
 def _is_forked(made: ResolutionDraft) -> bool:
-    """Whether the one that is to get a fork has one, and the files that it is about are in that one."""
+    """Whether the party that would get a fork already has one that contains the files."""
     fork = task_of_party(made.view, made.yields).replace("task/", "fork/", 1)
     return made.view.get(fork) is not None and all(path_in_tree(path)[1] == fork for path in made.status.paths)
 
@@ -398,7 +395,7 @@ def _ops(made: ResolutionDraft, document: JsonObject) -> Iterator[PatchOp]:
 
 
 def _in_order(made: ResolutionDraft, document: JsonObject) -> Iterator[PatchOp]:
-    """The one that gives way needs the task of the other."""
+    """Yield the patch that makes the task of the other party a need of the party that yields."""
     if order := _order(made):
         tokens = (*_tokens(made, made.yields), "needs")
         known: list[Json] = json_pointer.value_at(document, tokens) if json_pointer.has_value(document, tokens) else []
@@ -406,7 +403,7 @@ def _in_order(made: ResolutionDraft, document: JsonObject) -> Iterator[PatchOp]:
 
 
 def undo_ordering(conflict: Resource, document: JsonObject) -> Iterator[PatchOp]:
-    """The patch that takes the order of a conflict that is over out of the plan, which may drop the first task then."""
+    """Yield the patch that removes the need of a closed conflict from the plan."""
     for order in conflict.status.get("order") or ():
         tokens = (*json_pointer.task_pointer(addresses.parse_address(order["task"]).path), "needs")
         known: list[Json] = json_pointer.value_at(document, tokens) if json_pointer.has_value(document, tokens) else []
@@ -416,7 +413,7 @@ def undo_ordering(conflict: Resource, document: JsonObject) -> Iterator[PatchOp]
 
 
 def _forgotten(made: ResolutionDraft, document: JsonObject) -> Iterator[PatchOp]:
-    """The patch that removes the earlier ruling from the tasks that have it."""
+    """Yield the patch that removes the earlier ruling from the tasks that have it."""
     for agent in made.spec.parties:
         tokens, key = (*_tokens(made, agent), "rulings"), _key(made)
         known: JsonObject = json_pointer.value_at(document, tokens) if json_pointer.has_value(document, tokens) else {}
@@ -425,37 +422,37 @@ def _forgotten(made: ResolutionDraft, document: JsonObject) -> Iterator[PatchOp]
 
 
 def _noted(made: ResolutionDraft, document: JsonObject, agent: str, text: str) -> Iterator[PatchOp]:
-    """The ruling in the plan, at the task that it instructs."""
+    """Yield the patch that adds the ruling to the task that it instructs."""
     tokens = (*_tokens(made, agent), "rulings")
     known: JsonObject = json_pointer.value_at(document, tokens) if json_pointer.has_value(document, tokens) else {}
     yield PatchOp("add", tokens, {**known, _key(made): text})
 
 
 def _key(made: ResolutionDraft) -> str:
-    """Under which name a task has what was ruled."""
+    """The key of the ruling in a task's `rulings`."""
     return made.conflict.address.replace("/", "-")
 
 
 def _tokens(made: ResolutionDraft, agent: str) -> tuple[str, ...]:
-    """Where the task of a party is in the document."""
+    """The path of a party's task in the document."""
     return json_pointer.task_pointer(addresses.parse_address(task_of_party(made.view, agent)).path)
 
 
 def _changes(made: ResolutionDraft) -> Iterator[Change]:
-    """What takes effect with the patch: the conflict's status, the waiting call and the messages."""
+    """Yield the changes besides the patch: the conflict's status, the waiting call and the messages."""
     ruling, conflict, now = made.ruling, made.conflict, made.ruling.at
     yield SetStatus(conflict.address, conflict.uid, {**_merge(made), "ruling": [ruling.to_json()]})
     approval = made.view.get(conflicts.conflict_approval_address(conflict.address))
     if approval is not None:
         yield Drop(approval.address, approval.uid)
     yield from resume_kept_back_changes(made.view, made.spec)
-    said = ConflictRuling(conflict.address, int(conflict.status.get("rulings", 0)) + 1)
+    count = ConflictRuling(conflict.address, int(conflict.status.get("rulings", 0)) + 1)
     waits = is_waiting_for_lock(made.view, made.status.parties[made.spec.wants].call)
     for agent in made.spec.parties:
         text = party_message(made, agent)
         # A waiting call shows it in its result.
         if text and not (agent == made.spec.wants and waits):
-            yield from detection.ruling_messages(made.view, said, agent, text, now)
+            yield from detection.ruling_messages(made.view, count, agent, text, now)
 
 
 def _merge(made: ResolutionDraft) -> JsonObject:
@@ -468,7 +465,7 @@ def _merge(made: ResolutionDraft) -> JsonObject:
 
 
 def _order(made: ResolutionDraft) -> JsonObject:
-    """What the ruling adds to the needs of a task; empty for nothing."""
+    """The need that the ruling adds to a task; empty for none."""
     task, first = made.view.get(task_of_party(made.view, made.yields)), task_of_party(made.view, made.stays)
     if made.ruling.how != "sequence" or task is None:
         return {}
@@ -477,5 +474,5 @@ def _order(made: ResolutionDraft) -> JsonObject:
     return order if is_ours or first not in task.spec["needs"] else {}
 
 
-def _told(made: ResolutionDraft) -> SubRecord:
+def _ruled_entry(made: ResolutionDraft) -> SubRecord:
     return SubRecord("conflict.ruled", made.conflict.address, made.ruling.to_json())

@@ -1,4 +1,4 @@
-"""Agents that are code and ship with the product: `python: lib:NAME` is the function `step` of `NAME.py` here.
+"""Agents in Python that are part of the product: `python: lib:NAME` is the function `step` of `NAME.py` here.
 
-Each runs in a process of its own, as any Python decider does, and needs nothing but the standard library.
+Like any Python decider, each runs in its own process. It needs only the standard library.
 """

@@ -1,8 +1,9 @@
-"""Which agents may write to which, and how a message enters an inbox or is refused. Pure.
+"""Rules of messages: which agents may write to which, and how a message enters an inbox or is rejected. Pure.
 
-An agent may always write to its ancestors; to others where the plan allows it, over an open bridge, or in a conflict.
-An unread message is a row in the receiver's status. It leaves in the record of the turn that contains it, so no message
-is delivered twice or lost. The sender's status counts what it has sent to each receiver. A message never grants rights.
+An agent may always write to its ancestors; to others if the plan allows it, over an open bridge, or during a conflict.
+An unread message is a row in the receiver's status. The record of the turn that reads it removes the row, so every
+message is delivered exactly once. The sender's status counts its messages to each receiver. A message never grants
+rights.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ ALL_RECEIVERS: Final = frozenset({"all", "*"})
 
 
 class NotReachable(Exception):
-    """`reason` is NoSuchAgent or NotAllowed; the message is for the sender."""
+    """The receiver does not exist or may not be written to. `reason` is NoSuchAgent or NotAllowed."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
@@ -38,26 +39,26 @@ class NotReachable(Exception):
 
 
 def resolve_receivers(view: View, sender: Resource, to: str) -> Sequence[str]:
-    """The agents that `sender` means by `to`: `parent`, `children`, `siblings`, an id, or an agent's path.
+    """Return the agents that `to` names for `sender`: `parent`, `children`, `siblings`, an id, or an agent's path.
 
-    An id is looked for below the sender, then beside it, then from the root. Raises NotReachable.
+    An id is searched among the sender's children, then its siblings, then from the root. Raises NotReachable.
     """
     mine = addresses.parse_address(sender.address)
     named = _named(view, mine, to)
     for each in named:
         if not may_write_to(view, sender, addresses.parse_address(each)):
             talks = ", ".join(str(name) for name in sender.spec["talk_to"])
-            raise NotReachable("NotAllowed", f"{sender.address} may talk to {talks}, not to {each}")
+            raise NotReachable("NotAllowed", f"{sender.address} may not write to {each}, only to {talks}")
     return named
 
 
 def resolve_names(view: View, sender: Resource, to: str) -> Sequence[str]:
-    """The agents that `sender` means by `to`, whether or not it may write to them. Raises NotReachable."""
+    """Return the agents that `to` names for `sender`, without a check of the topology. Raises NotReachable."""
     return _named(view, addresses.parse_address(sender.address), to)
 
 
 def agent_below(view: View, agent: str, name: str) -> Resource:
-    """The descendant of `agent` with that id or path. Raises NotReachable; its hooks cannot be named."""
+    """Return the descendant of `agent` with that id or path, which may not be a hook. Raises NotReachable."""
     mine = addresses.parse_address(agent)
     path = [part for part in name.removeprefix("agent/").split("/") if part]
     for candidate in (addresses.agent_address(*mine.path, *path), addresses.agent_address(*path)):
@@ -73,7 +74,7 @@ def may_write_to(view: View, sender: Resource, receiver: Address) -> bool:
     mine = addresses.parse_address(sender.address)
     allowed = tuple(str(name) for name in sender.spec["talk_to"])
     if receiver == mine or is_hook_agent(str(receiver)):
-        return False  # Hooks are asked, by those they watch and without their doing; people may write to them.
+        return False  # Only people may write to the agent of a hook.
     if CHILDREN in allowed and nearest_agent_above(view, receiver) == str(mine):
         return True
     one, other = str(mine), str(receiver)
@@ -85,7 +86,7 @@ def may_write_to(view: View, sender: Resource, receiver: Address) -> bool:
 
 
 def is_topology_open(sender: Address, receiver: Address, allowed: Sequence[str]) -> bool:
-    """Whether topology alone lets `sender` write to `receiver`."""
+    """Whether the topology alone lets `sender` write to `receiver`."""
     if receiver == sender:
         return False
     if receiver.path == sender.path[: len(receiver.path)]:
@@ -99,7 +100,7 @@ def is_topology_open(sender: Address, receiver: Address, allowed: Sequence[str])
 
 
 def open_bridge(view: View, one: str, other: str) -> str | None:
-    """The address of an open bridge that has both in it; only one of a common ancestor counts."""
+    """Return the address of an open bridge between the agents, opened by a common ancestor; None if there is none."""
     for each in view.list("thread"):
         if each.spec["kind"] != "bridge":
             continue
@@ -112,7 +113,7 @@ def open_bridge(view: View, one: str, other: str) -> str | None:
 
 
 def open_conflicts_between(view: View, one: str, other: str) -> Iterator[str]:
-    """The conflicts that stand between two agents: as long as one does, they may write to each other."""
+    """Yield the open conflicts between two agents, during which they may write to each other."""
     for each in view.list(conflict.CONFLICT_KIND):
         is_theirs = {one, other} == set(conflict.conflict_from_json(each.spec).parties)
         if is_theirs and conflict.conflict_status_from_json(each.status).is_open:
@@ -120,7 +121,7 @@ def open_conflicts_between(view: View, one: str, other: str) -> Iterator[str]:
 
 
 def nearest_agent_above(view: View, mine: Address) -> str | None:
-    """The agent of the nearest task above that has one; groups have none."""
+    """Return the agent of the nearest ancestor task that has an agent."""
     above = mine.parent
     while above is not None:
         if view.get(str(above)) is not None:
@@ -133,13 +134,13 @@ def _named(view: View, mine: Address, to: str) -> Sequence[str]:
     if to == PARENT:
         above = nearest_agent_above(view, mine)
         if above is None:
-            raise NotReachable("NoSuchAgent", "nobody is above the root but the person who applied it")
+            raise NotReachable("NoSuchAgent", "you have no parent agent; `request` can ask a person")
         return [above]
-    everybody = [each.address for each in view.list("agent") if not is_hook_agent(each.address)]
+    agents = [each.address for each in view.list("agent") if not is_hook_agent(each.address)]
     if to == CHILDREN:
-        return [each for each in everybody if nearest_agent_above(view, addresses.parse_address(each)) == str(mine)]
+        return [each for each in agents if nearest_agent_above(view, addresses.parse_address(each)) == str(mine)]
     if to == SIBLINGS:
-        return [each for each in everybody if _is_sibling(mine, addresses.parse_address(each))]
+        return [each for each in agents if _is_sibling(mine, addresses.parse_address(each))]
     path = to.removeprefix("agent/").removeprefix("task/")
     places = (mine.path, mine.path[:-1], ()) if mine.path else ((),)
     try:
@@ -154,7 +155,7 @@ def _named(view: View, mine: Address, to: str) -> Sequence[str]:
 
 
 def _is_sibling(mine: Address, other: Address) -> bool:
-    # No child has a path as short as the root's: it has no sibling.
+    # The root has no sibling: no other path is empty.
     return len(other.path) == len(mine.path) and other.path[:-1] == mine.path[:-1] and other != mine
 
 
@@ -163,18 +164,18 @@ MESSAGE_DIGEST_CHARS: Final = 12
 
 @frozen
 class DeliveryRefused:
-    """Why a message was not delivered: NoSuchAgent, NotAllowed, Full, Flood, TooLong, Expired, Stale or NoSpeakers."""
+    """The reason why a message was not delivered: NoSuchAgent, NotAllowed, Full, Flood, TooLong, Expired, Stale, …"""
 
     reason: str
     message: str
 
 
 def delivery_changes(view: View, message: Message, *, is_counted: bool = True) -> tuple[Change, ...] | DeliveryRefused:
-    """The changes that put `message` into its receiver's inbox; none when it is there or was there before.
+    """Return the changes that put `message` into its receiver's inbox; none if it was delivered before.
 
-    Does not look at topology: people may write to all. Of `state` messages only the newest of a sender and key is kept.
-    The second message with an idempotency key changes nothing, nor does one that says what the sender's last one says
-    while that is unread. What agents send to one receiver in `limits.EDGE_WINDOW_S` is bounded.
+    Does not check the topology, because people may write to all agents. An inbox keeps only the newest `state` message
+    of a sender and key. A repeated idempotency key changes nothing, nor does a message that equals the sender's last
+    one while that is unread. The number of messages from one agent to another in `limits.EDGE_WINDOW_S` is limited.
     """
     receiver = view.get(message.receiver)
     refusal = _refusal(receiver, message)
@@ -199,14 +200,16 @@ def _refusal(receiver: Resource | None, message: Message) -> DeliveryRefused | N
     if receiver is None or receiver.deleting:
         return DeliveryRefused("NoSuchAgent", f"there is no {message.receiver}")
     if receiver.kind != "agent":
-        return DeliveryRefused("NoSuchAgent", f"{message.receiver} is no agent, and reads nothing")
+        return DeliveryRefused("NoSuchAgent", f"{message.receiver} is not an agent and reads no messages")
     if len(encode(message.body)) > limits.MESSAGE_BYTES_MAX:
-        return DeliveryRefused("TooLong", f"a message has at most {limits.MESSAGE_BYTES_MAX} bytes: put it in a file")
+        return DeliveryRefused(
+            "TooLong", f"a message has at most {limits.MESSAGE_BYTES_MAX} bytes: write it to a file and name the file"
+        )
     if message.expires_at is not None and message.expires_at <= message.sent_at:
-        return DeliveryRefused("Expired", "it would have expired before it was read")
+        return DeliveryRefused("Expired", "the message expires before it can be read")
     incarnation = receiver.status.get("incarnation", 0)
     if message.to_incarnation is not None and message.to_incarnation < incarnation:
-        words = f"it is for run {message.to_incarnation} of {message.receiver}, which is at run {incarnation} now"
+        words = f"the message is for run {message.to_incarnation} of {message.receiver}, which is now at {incarnation}"
         return DeliveryRefused("Stale", words)
     return None
 
@@ -214,9 +217,9 @@ def _refusal(receiver: Resource | None, message: Message) -> DeliveryRefused | N
 def _counted(
     view: View, message: Message, inbox: JsonObject
 ) -> tuple[Message, tuple[Change, ...]] | DeliveryRefused | None:
-    """The message with its number, and the change that counts it at its sender; None when it says nothing new.
+    """Return the message with its number, and the change that counts it at its sender; None if it repeats the last one.
 
-    Only what one agent sends another by itself is counted: people are trusted to know, and a thread bounds itself.
+    Only messages that an agent sends on its own are counted: people are not limited, and threads have their own limits.
     """
     sender = view.get(message.sender) if message.sender.startswith("agent/") else None
     if sender is None or message.asks or not message.wakes or message.kind not in ("chat", "state", "control"):
@@ -231,7 +234,7 @@ def _counted(
     count = 1 if is_new_window else edge.count + 1
     if count > limits.EDGE_MESSAGES_MAX:
         words = f"at most {limits.EDGE_MESSAGES_MAX} messages in {limits.EDGE_WINDOW_S:.0f} s to one agent"
-        return DeliveryRefused("Flood", f"{words}: gather what you have to say")
+        return DeliveryRefused("Flood", f"{words}: combine your messages")
     keys = (*edge.keys, message.idempotency)[-limits.EDGE_KEYS_MAX :] if message.idempotency else edge.keys
     since = message.sent_at if is_new_window else edge.since
     now = _Edge(edge.seq + 1, since, count, said, message.id, keys)
@@ -241,7 +244,7 @@ def _counted(
 
 @frozen
 class _Edge:
-    """What one agent has sent to another: how many ever, how many since `since`, the last one and its digest."""
+    """Counters of messages from one agent to another: total, number since `since`, the last id and its digest."""
 
     seq: int = 0
     since: float = 0.0
@@ -261,7 +264,7 @@ def _edge(sender: Resource, receiver: str) -> _Edge:
 
 
 def _forgotten(view: View, sender: Resource, receiver: str) -> JsonObject:
-    """Receivers that are gone, when the sender remembers many."""
+    """Drop counters of removed receivers, if the sender has many."""
     known = sender.status.get("sent", {})
     if len(known) < limits.EDGES_KEPT_MAX:
         return {}
@@ -270,7 +273,7 @@ def _forgotten(view: View, sender: Resource, receiver: str) -> JsonObject:
 
 
 def _is_overtaken(raw: JsonObject, message: Message, incarnation: int) -> bool:
-    """Whether an unread message makes room for `message`: it is void, or an older word on the same fact."""
+    """Whether `message` replaces an unread message: that one is void, or an older state of the same key."""
     body = raw.get("body")
     if message_from_json(raw).is_void(message.sent_at, incarnation):
         return True
@@ -287,12 +290,12 @@ def _key(body: Json) -> Json:
 def parent_message_changes(
     view: View, agent: Resource, body: JsonObject, message_id: str, now: float
 ) -> tuple[Change, ...]:
-    """The changes that tell the parent a fact about `agent`; none without a parent or if its inbox is full."""
-    # An agent does not see hooks, so the end of one is not reported to it.
+    """Return the changes that tell the parent a fact about `agent`; none without a parent or if its inbox is full."""
+    # Agents do not see hooks, so the end of one is not reported.
     above = None if agent.spec.get("watches") else nearest_agent_above(view, addresses.parse_address(agent.address))
     if above is None:
         return ()
     message = Message(message_id, "state", agent.address, above, body, now)
-    # Made by the controller, so it does not count against what the agent itself may send.
+    # The controller sends it, so it does not count against the agent's own limit.
     delivered = delivery_changes(view, message, is_counted=False)
     return () if isinstance(delivered, DeliveryRefused) else delivered

@@ -1,8 +1,8 @@
 """Why an agent starts a turn: messages, goal edits, ended children, containers, verdicts; the answers it owes. Pure.
 
 Reasons and messages are computed from state, each fact once: an edited goal, an ended child, a changed container, a
-verdict, an answer. The record that starts the turn writes digests and tokens of them to the status (`told`). A crash
-before that record repeats them; a crash after it does not.
+verdict, an answer. The record that starts the turn writes digests and tokens of them to the status (`told`). After a
+crash before that record they are computed again; after a later crash they are not.
 """
 
 from __future__ import annotations
@@ -42,34 +42,37 @@ FAILURE_CONDITIONS: Final = {
     "InDoubt": "Blocked",
     NO_MODEL: NO_MODEL,
 }
-"""The error of a question whose agent cannot go on, by the condition that blocks it. Not here: a lock is soon free; and
-who asks sees for itself that an agent is paused, for when both are paused both are to go on later."""
+"""The error of a question to an agent that cannot continue, by the condition that blocks it.
+
+A wait for a lock is not in it, because it ends soon. Neither is a pause: the asking call checks that itself, because
+when both agents are paused, both should continue later.
+"""
 
 
 VERDICT_CLAIM: Final = "verdict"
-"""The kind of a claim that is none: it ends the turn with the answer to the question of a hook, and no work with it."""
+"""The kind of a claim that answers the question of a hook. It ends the turn, not the task."""
 
 
 def unanswered_questions(agent: ObservedAgent) -> tuple[Message, ...]:
-    """Every question that waits for this agent's answer, read or not, oldest first."""
+    """Return all questions that wait for this agent's answer, read or unread, oldest first."""
     unread = (message for message in agent.unread if message.asks)
     return tuple(sorted((*agent.status.mail.asked.values(), *unread), key=lambda each: (each.sent_at, each.id)))
 
 
 def owed_merge(messages: Iterable[Message]) -> JsonObject:
-    """The merge into `asked` for the messages that a turn reads."""
+    """Return the merge into `asked` for the messages that a turn reads."""
     return {message.id: message.to_json() for message in messages if message.asks}
 
 
 def unanswered_merge(agent: ObservedAgent) -> JsonObject:
-    """The merge into the inbox for a new incarnation: what the old one was asked and did not answer."""
+    """Return the merge into the inbox for a new incarnation: the questions that the old one did not answer."""
     return {message.id: message.to_json() for message in agent.status.mail.asked.values()}
 
 
 def thread_answer_changes(
     agent: ObservedAgent, answer: ThreadAnswer, to: Iterable[Message]
 ) -> tuple[JsonObject, tuple[Change, ...]]:
-    """The merge into the agent's status and the changes that give `answer` to the questions `to`."""
+    """Return the merge into the agent's status and the changes that answer the questions `to` with `answer`."""
     merge: JsonObject = {"asked": {}, "inbox": {}}
     changes: list[Change] = []
     for message in to:
@@ -81,7 +84,7 @@ def thread_answer_changes(
 
 
 def answer_of_turn(agent: ObservedAgent, turn: OpenTurn) -> ThreadAnswer | None:
-    """The answer of an ending turn to open questions; None while work on the answer continues."""
+    """Return the answer of an ending turn to open questions; None while work on the answer continues."""
     if not agent.status.mail.asked:
         return None
     if turn.claim is not None:
@@ -95,30 +98,31 @@ def answer_of_turn(agent: ObservedAgent, turn: OpenTurn) -> ThreadAnswer | None:
 
 
 def answer_of_claim(kind: str, result: Json) -> ThreadAnswer:
-    """The answer that a claim is."""
+    """Return the answer that a claim gives to open questions."""
     if kind == "fail":
         return ThreadAnswer(truncate_output(_text(result).encode(), limits.ANSWER_BYTES_MAX), "Failed")
     return ThreadAnswer(_of_text(_text(result)).text, value=None if isinstance(result, str) else result)
 
 
 def answer_of_task(agent: ObservedAgent) -> ThreadAnswer:
-    """The answer to what was asked while the task was at work, now that it is over."""
-    assert agent.task is not None, "a task that is over is there"
+    """Return the answer to questions that were asked before the task ended."""
+    assert agent.task is not None, "an ended task exists"
     return answer_of_end(agent.task)
 
 
 def answer_of_end(task: Resource) -> ThreadAnswer:
-    """The answer that a task which is over is by itself: its result, or why it failed and the class of that."""
+    """Return the answer of an ended task: its result, or its failure with the reason."""
     if task.state == TaskState.DONE or (task.state not in ENDED and task.status.get("stage") == "done"):
         return answer_of_claim("done", (task.status.get("result") or {}).get("text"))
     ready = task.status.get("conditions", {}).get("Ready") or {}
-    return ThreadAnswer(str(ready.get("message") or f"its task is {task.state}"), str(ready.get("reason") or "Failed"))
+    return ThreadAnswer(str(ready.get("message") or f"the task is {task.state}"), str(ready.get("reason") or "Failed"))
 
 
 def answer_if_unable(agent: ObservedAgent, state: AgentState, condition: str, why: str) -> ThreadAnswer | None:
-    """The answer for an agent that rests and cannot answer; None if it may still do so.
+    """Return the answer for a resting agent that cannot answer; None if it may still do so.
 
-    An operator who asks can also give the approval or the input that the agent waits for, so their question stays open.
+    If all questions are from people, they stay open: a person can also give the approval or input that the agent waits
+    for.
     """
     asked = unanswered_questions(agent)
     if not asked or (condition in FAILURE_CONDITIONS and all(each.sender.startswith("human:") for each in asked)):
@@ -131,13 +135,13 @@ def answer_if_unable(agent: ObservedAgent, state: AgentState, condition: str, wh
         case AgentState.ENDED:
             return ThreadAnswer(why, "Cancelled")
         case AgentState.IDLE if agent.task_state == TaskState.BLOCKED:
-            return ThreadAnswer("its task is blocked" if agent.task is None else why_not_ready(agent.task), "Blocked")
+            return ThreadAnswer("the task is blocked" if agent.task is None else why_not_ready(agent.task), "Blocked")
         case _:
             return None
 
 
 def answer_if_blocked(agent: Resource) -> ThreadAnswer | None:
-    """The same, of an agent as others see it."""
+    """The same, for an agent that another agent asks."""
     why = str(agent.status.get("why") or "")
     match agent.state:
         case AgentState.PARKED:
@@ -156,9 +160,9 @@ def _failing(condition: str, why: str) -> ThreadAnswer | None:
 
 
 def why_not_ready(task: Resource) -> str:
-    """Why a task is not ready, as its controller says it."""
+    """Return why a task is not ready, from its condition."""
     condition = task.status.get("conditions", {}).get("Ready") or {}
-    return f"its task is {task.state}: {condition.get('message') or 'it cannot start'}"
+    return f"the task is {task.state}: {condition.get('message') or 'it cannot start'}"
 
 
 def _of_text(text: str) -> ThreadAnswer:
@@ -171,18 +175,19 @@ def _text(result: Json) -> str:
     return result if isinstance(result, str) else encode(result).decode()
 
 
-CALL_KEY: Final = "call"  # Why an outside agent has a turn: its client said something.
+CALL_KEY: Final = "call"  # The reason of a turn of an external agent: a call of its client.
 UNREAD_ERROR: Final = "Unread"  # The error of a claim made with unread messages.
 FACT_DIGEST_CHARS: Final = 12
-_MADE: Final = re.compile(r"\d+\.\d+\.\d+")  # Incarnation, turn, number: what people and agents send has other ids.
+_MADE: Final = re.compile(r"\d+\.\d+\.\d+")  # Incarnation, turn, number. Messages of people and agents have other ids.
 
 
 @frozen
 class WakeNews:
-    """`reasons` are words for people and programs; `told` is merged into the status with the turn that tells it.
+    """The input of a turn, and why it starts.
 
-    `read` are the ids of messages that leave the inbox. `reopens` says that an outstanding claim does not end the
-    work: it was rejected, or (`withdraws`) the goal moved under it. `drops` are objects of no more use once told.
+    `reasons` are short names for people and programs. `told` is merged into the status when the turn starts. `read` are
+    the ids of messages that leave the inbox. `reopens`: an outstanding claim does not end the work, because it was
+    rejected or (`withdraws`) the goal changed. `drops` are objects that are removed once the agent has read the news.
     """
 
     reasons: tuple[str, ...]
@@ -206,7 +211,7 @@ class _Gathering:
     inbox: tuple[Message, ...] = ()
 
     def tell(self, reason: str, body: Json, *, sender: str = AGENT_ACTOR, kind: MessageKind = "state") -> None:
-        """Adds a message made from state; its id names the turn and the fact. Without `reason` it wakes no agent."""
+        """Add a message computed from state; its id is built from the turn. Without `reason` it does not wake."""
         self.reasons += [reason] if reason else []
         status = self.seen.status
         message_id = f"{status.incarnation}.{status.turn + 1}.{len(self.messages)}"
@@ -216,20 +221,20 @@ class _Gathering:
 
 @lru_cache(maxsize=limits.SPECS_KEPT_MAX)
 def fact_digest(text: str) -> str:
-    """A short digest of a text that was sent."""
+    """Return a short digest of a text that the agent has read."""
     return sha256_of_value(text)[:FACT_DIGEST_CHARS]
 
 
 def collect_news(agent: ObservedAgent) -> WakeNews:
-    """Everything that is a reason to take a turn now, in a stable order. No reasons: asleep."""
+    """Return all news and reasons for a turn, in a stable order. Without reasons the agent sleeps."""
     inbox = _heard(agent)
     found = _Gathering(agent, [], [], {}, inbox=inbox)
     for gather in _OF_WATCHERS if agent.is_watcher else _OF_A_TASK:
         gather(found)
     if agent.nature.is_guest:
-        # MCP clients cannot be woken: they get news with their next call.
+        # MCP clients cannot be woken: they get the news with their next call.
         found.reasons[:] = [CALL_KEY] if agent.status.client.said else []
-    # The call of the discussion was cancelled: no one reads further answers.
+    # If the call of a discussion was cancelled, no agent reads further answers.
     found.drops += [
         each
         for each in agent.objects.threads.values()
@@ -252,7 +257,7 @@ def _messages(found: _Gathering) -> None:
     found.reasons += ["conflict"] if "conflict" in wakes else []
 
 
-def _going_on(found: _Gathering) -> None:
+def _continuation(found: _Gathering) -> None:
     if found.seen.status.wake.again:
         found.reasons.append("results" if found.seen.status.memory.past else "again")
 
@@ -263,10 +268,10 @@ def _start(found: _Gathering) -> None:
 
 
 def _heard(agent: ObservedAgent) -> tuple[Message, ...]:
-    """The unread messages that the next turn has.
+    """Return the unread messages for the next turn.
 
-    A model in the middle of a piece of work gets those that only queue when it would sleep or end; scripts and programs
-    say themselves when they look at a message.
+    A model at work gets messages with delivery `queue` only before it sleeps or ends. Scripts and programs decide
+    themselves when they read a message.
     """
     is_at_rest = not agent.status.wake.again or any(
         call.result.error == UNREAD_ERROR for call in agent.status.memory.past
@@ -279,13 +284,13 @@ def _heard(agent: ObservedAgent) -> tuple[Message, ...]:
 
 
 def _void(agent: ObservedAgent) -> tuple[str, ...]:
-    """Messages that have expired or were for an earlier run: they leave with the next turn, unread."""
+    """Return the ids of messages that expired or were for an earlier incarnation. The next turn removes them unread."""
     live = {each.id for each in agent.unread}
     return tuple(each for each in agent.status.mail.inbox if each not in live)
 
 
 def rejected_verdict(agent: ObservedAgent) -> JsonObject | None:
-    """The verdict on the outstanding claim when it was not accepted."""
+    """Return the verdict on the outstanding claim if it was rejected."""
     claim, verdict = agent.status.claim, agent.verdict
     if claim is None or verdict is None or verdict.get("accepted"):
         return None
@@ -304,7 +309,7 @@ def _verdict(found: _Gathering) -> None:
 
 
 def has_unread_news(agent: ObservedAgent) -> bool:
-    """Whether unread messages or ended children make the present reply not final."""
+    """Whether unread messages or unreported ends of children prevent the current reply from being final."""
     told = agent.status.wake.told.children
     if agent.is_watcher:
         return False  # Each question gets its own answer.
@@ -313,21 +318,21 @@ def has_unread_news(agent: ObservedAgent) -> bool:
 
 
 def failed_children(agent: ObservedAgent) -> tuple[ObservedChild, ...]:
-    """The failed children that are neither restarted nor being removed."""
+    """Return the failed children that are not being removed."""
     return tuple(
         each for each in agent.context.children if each.state == TaskState.FAILED and not each.view.is_removing
     )
 
 
 def describe_failures(failed: Sequence[ObservedChild]) -> str:
-    """The failed children and why, in one line; empty for none."""
-    named = [f"{each.address} failed: {each.view.message or 'it says no more'}" for each in failed]
+    """Describe the failed children and their errors in one line; empty for none."""
+    named = [f"{each.address} failed: {each.view.message or 'no reason given'}" for each in failed]
     more = len(named) - limits.CHILDREN_NAMED_MAX
     return "; ".join(named[: limits.CHILDREN_NAMED_MAX]) + (f"; and {more} more" if more > 0 else "")
 
 
 def is_redirected(agent: ObservedAgent) -> bool:
-    """Whether the goal or the notes changed since the decider last got them."""
+    """Whether the goal or the notes changed since the decider last read them."""
     spec, told = agent.task_spec, agent.status.wake.told
     if spec is None or agent.is_watcher:
         return False
@@ -335,7 +340,7 @@ def is_redirected(agent: ObservedAgent) -> bool:
 
 
 def redirection_news(agent: ObservedAgent) -> tuple[tuple[Message, ...], JsonObject]:
-    """The message about an edit of goal or notes for a decider being asked, and the merge into `told`."""
+    """Return the messages about an edit of goal or notes for a decider at work, and the merge into `told`."""
     found = _Gathering(agent, [], [], {})
     _edits(found)
     return tuple(found.messages), found.told
@@ -366,14 +371,14 @@ def _children(found: _Gathering) -> None:
         facts = {"task": view.task, "state": view.state, "result": view.result, "message": view.message}
         found.tell(f"child {child.state}", facts, sender=child.address.replace("task/", "agent/", 1))
     changed: JsonObject = {address: token for address, token in tokens.items() if told.get(address) != token}
-    # Forget a child that is gone or at work again, so that its next end is reported.
+    # Forget a child that was removed or works again, so that its next end is reported.
     changed |= {address: None for address in told if address not in tokens}
     if changed:
         found.told["children"] = changed
 
 
 def _containers(found: _Gathering) -> None:
-    """Containers that it works with and that are not as it knows them. Its first turn begins with those as they are."""
+    """Add the containers of its task that changed since its last turn. The first turn only records their state."""
     seen, told = found.seen, found.seen.status.wake.told.containers
     changed: JsonObject = {}
     for container in seen.context.containers:
@@ -391,14 +396,14 @@ def _containers(found: _Gathering) -> None:
 
 
 def _answers(found: _Gathering) -> None:
-    """Answered requests; the object is dropped by the turn that reports the answer, so it is reported once."""
+    """Add the answers to requests. The turn that reports one drops its object, so it is reported once."""
     for approval in found.seen.objects.approvals.values():
         if approval.state in (APPROVED, REJECTED) and approval.spec["kind"] not in ("call", "input"):
             facts = {"answer": approval.state, "reason": approval.status.get("reason", "")}
             found.tell("answer", {**_asked_for(approval), **facts}, kind="approval")
             found.drops.append(approval)
         elif approval.address in found.seen.objects.unanswerable:
-            facts = {"answer": "nobody", "reason": "whoever was asked takes no turns any more"}
+            facts = {"answer": "nobody", "reason": "the agent that was asked no longer takes turns"}
             found.tell("answer", {**_asked_for(approval), **facts}, kind="approval")
             found.drops.append(approval)
     for call in unknown_calls(found.seen):
@@ -410,12 +415,12 @@ def _answers(found: _Gathering) -> None:
 
 
 def is_own_news(message: Message) -> bool:
-    """Whether the message was made here from state and has no sender."""
+    """Whether the message was computed here from state, so has no sender."""
     return _MADE.fullmatch(message.id) is not None
 
 
 def _asked_for(approval: Resource) -> JsonObject:
-    """What was asked for, without the revision and the id that a held patch got: they differ from run to run."""
+    """The content of a request, without revision and id of a held patch, which differ from run to run."""
     what: JsonObject = approval.spec["what"]
     if approval.spec["kind"] == "request":
         return {"asked": approval.address, "what": what}
@@ -423,14 +428,14 @@ def _asked_for(approval: Resource) -> JsonObject:
 
 
 def _name_of(agent: ObservedAgent, call: Resource) -> str:
-    """A call as the decider knows it: by its position for models, which see no ids."""
+    """The name of a call for the decider: models see no generated ids, so for them it is the position."""
     if not agent.nature.is_model:
         return call.address
     return chat_request.tool_call_id(call.spec["turn"], call.spec["index"])
 
 
 def unknown_calls(agent: ObservedAgent) -> Sequence[Resource]:
-    """Calls of earlier turns that were reported as unknown and wait for a decision."""
+    """Return calls of earlier turns with an unknown outcome that a person has to decide."""
     turn = agent.status.open
     current = {call.address for call in turn.reply.calls} if turn is not None else set()
     return [call for address, call in agent.objects.calls.items() if address not in current]
@@ -461,8 +466,8 @@ def _low_budget(found: _Gathering) -> None:
         found.told["budget"] = False
 
 
-_OF_WATCHERS: Final = (_answers, _messages, _going_on)
-"""What can be news to an agent that was made for a hook: nothing that is about a task, for it has none."""
+_OF_WATCHERS: Final = (_answers, _messages, _continuation)
+"""The sources of news for the agent of a hook, which has no task."""
 
 _OF_A_TASK: Final = (
     _verdict,
@@ -472,8 +477,8 @@ _OF_A_TASK: Final = (
     _answers,
     _timers,
     _messages,
-    _going_on,
+    _continuation,
     _start,
     _low_budget,
 )
-"""What can be news to any other agent, in the order in which it is told."""
+"""The sources of news for any other agent, in the order of the input."""

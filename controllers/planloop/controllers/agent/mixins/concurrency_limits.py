@@ -25,14 +25,14 @@ from planloop.schemas.tools import PATH_TOOLS
 
 @frozen
 class PermitLimit:
-    """So many at once under this key."""
+    """The number of jobs that may run at the same time under this key."""
 
     key: str
     permits: int
 
 
 def permit_limits(steps: Sequence[MixinStep], uid: str) -> tuple[PermitLimit, ...]:
-    """The bounds in `steps`; one without a name is the agent's own."""
+    """Return the limits in `steps`. A limit without a name applies to this agent alone."""
     found = [step for step in steps if step.verb == "concurrency-limit"]
     return tuple(
         PermitLimit(
@@ -54,14 +54,14 @@ class _Counted:
 class PermitPool:
     """The permits of one owner. `job` is a key of the work plane, `owner` the address that it belongs to.
 
-    Between `take` and the start of its job nothing may be awaited: only `sweep` looks for holders that are no jobs.
+    Do not await between `take` and the start of its job: `sweep` frees the permits of holders that are not live jobs.
     """
 
     work: WorkPlane
     _counted: dict[str, _Counted] = field(default_factory=dict)
 
     def take(self, bounds: Sequence[PermitLimit], job: str, owner: str) -> PermitLimit | None:
-        """Takes all the permits that `job` needs, or none: then the bound that is reached. `owner` is poked later."""
+        """Take all permits that `job` needs. Or take none and return the exhausted limit: `owner` is woken later."""
         for bound in bounds:
             counted = self._of(bound)
             if job not in counted.holders and len(counted.holders) >= bound.permits:
@@ -72,7 +72,7 @@ class PermitPool:
         return None
 
     def adopt(self, bounds: Sequence[PermitLimit], job: str) -> None:
-        """Counts a job that runs whether there is room or not: an earlier owner started it."""
+        """Count a running job even over the limit: an earlier owner started it."""
         for bound in bounds:
             self._of(bound).holders[job] = None
 
@@ -82,7 +82,7 @@ class PermitPool:
         return bool(self._counted)
 
     def sweep(self) -> None:
-        """Wakes waiting owners where permits are free, in the order of arrival."""
+        """Wake the waiting owners of free permits, in the order of arrival."""
         for key, counted in list(self._counted.items()):
             self._drop_dead(counted)
             if counted.waiting and len(counted.holders) < counted.permits:
@@ -103,14 +103,14 @@ class PermitPool:
 
 
 def steps_of_call(agent: ObservedAgent, call: Resource, tool: Tool) -> tuple[MixinStep, ...]:
-    """The steps that a call object of the agent goes through."""
+    """Return the steps that apply to a call object of the agent."""
     return steps_for_call(agent.spec, tool.name, tool.subjects(call.spec["arguments"]), is_free=tool.is_free)
 
 
 def runs_in_place(agent: ObservedAgent, call: Resource, tool: Tool) -> bool:
-    """Whether the call needs no job: its whole effect is in its record, and no program is involved.
+    """Whether the call needs no job: its whole effect is in its record, and no program runs.
 
-    Reading from a container takes a job.
+    A read from a container needs a job.
     """
     if tool.name in PATH_TOOLS and sandbox_request(agent.spec.sandbox).tier >= CONTAINER:
         return False
@@ -118,13 +118,13 @@ def runs_in_place(agent: ObservedAgent, call: Resource, tool: Tool) -> bool:
 
 
 def trace_in_place(agent: ObservedAgent, call: Resource, tool: Tool, ending: CallEnding) -> CallEnding:
-    """The ending of a call that ran in place, with what `trace` writes down of it."""
+    """Return the settlement of a call that ran in place, with the data of `trace`."""
     is_traced = any(step.verb == "trace" for step in steps_of_call(agent, call, tool))
     return add_trace(ending, 0.0, 1) if is_traced else ending
 
 
 def trace_wait(agent: ObservedAgent, call: Resource, tool: Tool | None, ending: CallEnding) -> CallEnding:
-    """The same for a call that waited, from when it began to."""
+    """The same for a call that waited, with its waiting time."""
     is_traced = tool is not None and any(step.verb == "trace" for step in steps_of_call(agent, call, tool))
     return add_trace(ending, agent.now - float(call.status.get(WAITS_SINCE, agent.now)), 1) if is_traced else ending
 
@@ -132,7 +132,7 @@ def trace_wait(agent: ObservedAgent, call: Resource, tool: Tool | None, ending: 
 def take_call_permits(
     permits: PermitPool, agent: ObservedAgent, tools: ToolMap, calls: Sequence[Resource]
 ) -> tuple[tuple[Resource, ...], PermitLimit | None]:
-    """The calls that have their permits, and the bound that the first of the others waits for."""
+    """Return the calls that got their permits, and the limit that the first of the others waits for."""
     if not agent.spec.mixins:
         return tuple(calls), None
     owner, full = agent.resource.address, None
@@ -149,7 +149,7 @@ def take_call_permits(
 
 
 def take_turn_permit(permits: PermitPool, agent: ObservedAgent, job: str) -> PermitLimit | None:
-    """The limit that a request to the decider waits for; None if it has its permits."""
+    """Return the limit that a request to the decider waits for; None if it got its permits."""
     if not agent.spec.mixins:
         return None
     return permits.take(permit_limits(steps_for_turn(agent.spec), agent.resource.uid), job, agent.resource.address)
@@ -161,6 +161,6 @@ def asking_needs_job(agent: ObservedAgent) -> bool:
 
 
 def describe_permit_limit(bound: PermitLimit) -> str:
-    """Why a call waits for `bound`, for people."""
+    """Return why a call waits for `bound`, as text."""
     name = bound.key.removeprefix("name:") if bound.key.startswith("name:") else ""
     return f"waits for one of {bound.permits} permits" + (f" of `{name}`" if name else "")

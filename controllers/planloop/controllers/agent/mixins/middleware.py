@@ -1,9 +1,9 @@
 """Steps of mixins around calls and turns: retry, time limit, cache, guard, trace.
 
-The first step of a list is the outermost; the tool or the decider is in the middle. Two promises hold for calls: the
-tool runs only under a durable intent (a retry records its own, law 5), and a call has exactly one ending. Notes of the
-steps go into the record that settles the call. A decider that fails raises DeciderFailed through the steps; each retry
-is a request of its own, recorded and billed. A model's own attempts happen inside all steps.
+The first step of a list is the outermost; the tool or the decider is in the middle. The tool runs only under a durable
+intent (a retry records its own, law 5), and a call has exactly one settlement. Notes of the steps go into the record
+that settles the call. A decider that fails raises DeciderFailed through the steps. Each retry of a turn is a separate
+request, recorded and billed. The router's own attempts to reach a model happen inside all steps.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ from planloop.schemas.resource import Resource
 RETRYABLE_ERRORS: Final = frozenset(
     {"TimedOut", "Disconnected", "NoServer", "ServerError", "Unreachable", "Overloaded", "RateLimited", "NotStarted"}
 )
-"""Reasons of failures that another moment may not have."""
+"""Reasons of transient failures."""
 
 ERRORS_BEFORE_EFFECT: Final = frozenset({"NotStarted", "NoServer", "Unreachable"})
-"""Reasons that say that nothing had happened yet, so that any class of call may be made again."""
+"""Reasons of failures before any effect, after which a call of any effect class may be repeated."""
 
 
 def may_retry_call(step: MixinStep, result: CallResult, effect: EffectClass) -> bool:
-    """Whether a call that ended like this may be tried again under `step`, however often it was."""
+    """Whether a call with this result may be retried under `step`, apart from the number of retries."""
     if result.state is not CallState.FAILED:
         return False  # Never after a denial, a success or an unknown outcome.
     named = step.table.get("errors")
@@ -57,12 +57,12 @@ def may_retry_call(step: MixinStep, result: CallResult, effect: EffectClass) -> 
 
 
 def retries_max(step: MixinStep) -> int:
-    """Tries after the first."""
+    """Return the maximum number of retries."""
     return int(step.table.get("max", 2))
 
 
 def retry_pause_s(step: MixinStep, tries: int) -> float:
-    """Seconds before the try after `tries` tries: doubles from the step's own back-off, and stops at the cap."""
+    """Return the pause before the next try, in seconds: it doubles with each try, up to a limit."""
     base = float(step.table.get("backoff", limits.BACKOFF_BASE_S))
     return min(limits.BACKOFF_CAP_S, base * 2.0 ** min(max(0, tries - 1), 30))
 
@@ -70,7 +70,7 @@ def retry_pause_s(step: MixinStep, tries: int) -> float:
 def draft_retry(
     agent: ObservedAgent, view: View, call: Resource, failed: CallResult, tries: int, pause_s: float
 ) -> RecordDraft:
-    """The call is Authorized again after its `tries`-th try; the next one records a new intent."""
+    """Return the record that authorizes the call again after its `tries`-th try. The next try records a new intent."""
     why = f"try {tries} failed ({failed.error}); the next one in {pause_s:g} s"
     merge: JsonObject = {"state": str(CallState.AUTHORIZED), "retries": tries, "why": why}
     changes = (SetStatus(call.address, call.uid, merge), *retry_cost_changes(agent, view))
@@ -79,12 +79,12 @@ def draft_retry(
 
 
 def retry_cost_changes(agent: ObservedAgent, view: View) -> tuple[Change, ...]:
-    """The changes that count one retry of the agent."""
+    """Return the changes that count one retry of the agent."""
     return budget.settle_changes(view, agent.resource, "", Cost(retries=1))
 
 
-# The cache holds results of reading calls, for the same agent and arguments. Any other call, of any agent, makes every
-# entry stale; a change of a file below the path of an entry makes that entry stale.
+# The cache holds results of read calls by agent and arguments. Any other call, of any agent, invalidates all entries; a
+# change of a file below the path of an entry invalidates that entry.
 
 
 @frozen
@@ -97,20 +97,20 @@ class _Kept:
 
 @mutable
 class ResultCache:
-    """The answers of one owner. `writes` counts the moments at which something may have changed."""
+    """The cached results of one owner. `writes` counts the events at which something may have changed."""
 
     writes: int = 0
     _kept: dict[str, OrderedDict[str, _Kept]] = field(default_factory=dict)
 
     def changed(self) -> None:
-        """Something may have been written: no answer is good any more."""
+        """Invalidate all entries, because something may have been written."""
         self.writes += 1
         self._kept.clear()
 
     async def answered(
         self, context: ToolContext, step: MixinStep, inner: Callable[[], Awaitable[CallEnding]]
     ) -> CallEnding:
-        """The kept answer if it is still good, else that of `inner`, kept if it may be."""
+        """Return the cached result if it is valid, else the result of `inner`, which is cached if possible."""
         if context.spec.effect is not EffectClass.READ or isinstance(context.space, ToolDenied):
             return await inner()
         agent = f"{context.seen.resource.uid}:{context.spec.incarnation}"
@@ -145,7 +145,7 @@ def _may_keep(ending: CallEnding) -> bool:
 
 
 def _paths(context: ToolContext) -> list[Path]:
-    """What on disk the call is about: its arguments that name something in the workspace."""
+    """Return the paths that the call reads, from its arguments."""
     root = context.workspace.root
     named = [str(value) for name, value in context.spec.arguments.items() if name == "path"]
     if not named and context.spec.tool == "search":
@@ -154,7 +154,7 @@ def _paths(context: ToolContext) -> list[Path]:
 
 
 def _marks(context: ToolContext) -> str:
-    """A digest of names, sizes and times below the paths of the call: another one after nearly any change."""
+    """Return a digest of names, sizes and times below the paths of the call. It detects nearly all changes."""
     marks: list[Json] = []
     for path in _paths(context):
         marks += _mark_below(path)
@@ -185,7 +185,7 @@ InnerCall: TypeAlias = Callable[[], Awaitable[CallEnding]]
 
 
 class CallAttempts(Protocol):
-    """The start of a call as its layers see it."""
+    """A call as its layers see it."""
 
     context: ToolContext
     tool: Tool
@@ -195,26 +195,26 @@ class CallAttempts(Protocol):
     def cache(self) -> ResultCache: ...
 
     async def perform(self) -> CallEnding:
-        """Runs the tool under the present intent."""
+        """Run the tool under the current intent."""
         ...
 
     async def again(self, failed: CallResult, pause_s: float) -> Settlement | None:
-        """Records the failure, pauses, and records a new intent; a settlement says why there is none."""
+        """Record the failure, pause, and record a new intent. Returns a settlement if the call may not be retried."""
         ...
 
     def narrowed(self, arguments: JsonObject) -> Settlement | None:
-        """Takes other arguments, which pass every denial first; a settlement says which one holds."""
+        """Replace the arguments. Returns a settlement if a denial matches the new ones."""
         ...
 
 
 def steps_for_context(context: ToolContext, tool: Tool) -> tuple[MixinStep, ...]:
-    """The steps that the call in `context` goes through."""
+    """Return the steps that apply to the call in `context`."""
     subjects = tool.subjects(context.spec.arguments)
     return steps_for_call(context.seen.spec, tool.name, subjects, is_free=tool.is_free)
 
 
 async def run_layers(call: CallAttempts, steps: Sequence[MixinStep]) -> CallEnding:
-    """The ending of the call after all its layers."""
+    """Run the call through all its layers and return its settlement."""
     inner: InnerCall = call.perform
     for step in reversed(steps):
         inner = _layer(call, step, inner)
@@ -237,13 +237,13 @@ def _layer(call: CallAttempts, step: MixinStep, inner: InnerCall) -> InnerCall:
             case "python" | "run":
                 return await _looked_at(call, step, inner)
             case _:
-                return await inner()  # Permits were taken before the call began.
+                return await inner()  # Permits were taken before the call started.
 
     return layer
 
 
 def add_trace(ending: CallEnding, seconds: float, tries: int) -> CallEnding:
-    """The ending with what `trace` writes down of it."""
+    """Return the settlement with the data of `trace`."""
     if not isinstance(ending, Settlement):
         return ending
     outcome = ending.result.error or str(ending.result.state)
@@ -252,7 +252,7 @@ def add_trace(ending: CallEnding, seconds: float, tries: int) -> CallEnding:
 
 
 def add_call_note(ending: Settlement, note: JsonObject) -> Settlement:
-    """The settlement with more in the data of its record."""
+    """Return the settlement with `note` added to the data of its record."""
     return replace(ending, data={**ending.data, **note})
 
 
@@ -285,49 +285,49 @@ async def _timed(call: CallAttempts, step: MixinStep, inner: InnerCall) -> CallE
     slack_s = 2 * limits.TERM_GRACE_S if is_process else 0.0
     with anyio.move_on_after(bound_s + slack_s):
         return await inner()
-    text = f"it took longer than {bound_s:g} s and was stopped ({step.words})"
+    text = f"the call took longer than {bound_s:g} s and was stopped ({step.words})"
     if is_process or call.context.spec.effect.may_run_again:
         return Settlement(CallResult(CallState.FAILED, text, "TimedOut"))
-    return Settlement(CallResult(CallState.UNKNOWN, f"{text}: it may have happened", "Unknown"))
+    return Settlement(CallResult(CallState.UNKNOWN, f"{text}: it may have taken effect", "Unknown"))
 
 
 async def _guarded(call: CallAttempts, step: MixinStep, inner: InnerCall) -> CallEnding:
-    said = await steps.ask_about_call(call.context, step, steps.call_question(call.context, step))
-    if said.deny:
-        return Settlement(CallResult(CallState.DENIED, f"denied by {step.words}: {said.deny}", "Denied"))
-    if said.arguments is not None and said.arguments != call.context.spec.arguments:
-        refused = call.narrowed(said.arguments)
+    answer = await steps.ask_about_call(call.context, step, steps.call_question(call.context, step))
+    if answer.deny:
+        return Settlement(CallResult(CallState.DENIED, f"denied by {step.words}: {answer.deny}", "Denied"))
+    if answer.arguments is not None and answer.arguments != call.context.spec.arguments:
+        refused = call.narrowed(answer.arguments)
         if refused is not None:
             return refused
     ending = await inner()
-    return add_call_note(ending, {"notes": [said.note]}) if said.note and isinstance(ending, Settlement) else ending
+    return add_call_note(ending, {"notes": [answer.note]}) if answer.note and isinstance(ending, Settlement) else ending
 
 
 async def _looked_at(call: CallAttempts, step: MixinStep, inner: InnerCall) -> CallEnding:
     ending = await inner()
     if not isinstance(ending, Settlement):
         return ending
-    said = await steps.ask_about_call(call.context, step, steps.call_question(call.context, step, ending.result))
-    return steps.add_step_comment(ending, step, said)
+    answer = await steps.ask_about_call(call.context, step, steps.call_question(call.context, step, ending.result))
+    return steps.add_step_comment(ending, step, answer)
 
 
 LookUpAgent: TypeAlias = Callable[[str], ObservedAgent | None]
 AskFunction: TypeAlias = Callable[[ObservedAgent, str], Awaitable[DeciderReply]]
-"""Asks the mind for the open turn under an operation id. Raises DeciderFailed."""
+"""Asks the decider for the open turn under an operation id. Raises DeciderFailed."""
 InnerAsk: TypeAlias = Callable[[], Awaitable[DeciderReply]]
 RenewRequest: TypeAlias = Callable[[ObservedAgent, str], tuple[Change, ...] | None]
-"""The changes that go with asking once more, under another operation id; None: it cannot be paid for."""
+"""Returns the changes of another request under another operation id; None if the budget does not allow it."""
 
 
 def renew_for_free(agent: ObservedAgent, op: str) -> tuple[Change, ...]:
-    """Asking once more costs nothing that is set aside before."""
+    """Return no changes: another request needs no reservation."""
     del agent, op
     return ()
 
 
 @mutable
 class LayeredAsk:
-    """One asking for one open turn. `op` is the id of its latest request, `seen` the agent as of then."""
+    """The requests to the decider for one open turn. `op` is the id of the latest, `seen` the agent at that time."""
 
     world: AgentServices
     look: LookUpAgent
@@ -338,7 +338,7 @@ class LayeredAsk:
     tries: int = 1
 
     async def answer(self, steps: Sequence[MixinStep]) -> DeciderReply:
-        """The reply after all layers. Raises DeciderFailed."""
+        """Return the reply after all layers. Raises DeciderFailed."""
         inner: InnerAsk = self._ask
         for step in reversed(steps):
             inner = self._layer(step, inner)
@@ -375,12 +375,12 @@ class LayeredAsk:
         while True:
             try:
                 return await inner()
-            except DeciderFailed as fault:
-                if self.tries > retries_max(step) or not await self._again(step, fault):
+            except DeciderFailed as error:
+                if self.tries > retries_max(step) or not await self._again(step, error):
                     raise
 
-    async def _again(self, step: MixinStep, fault: DeciderFailed) -> bool:
-        """Whether the decider may be asked again, after a pause, by a new request."""
+    async def _again(self, step: MixinStep, error: DeciderFailed) -> bool:
+        """Pause and record a new request. Returns whether the decider may be asked again."""
         await self.world.clock.sleep(retry_pause_s(step, self.tries))
         store, seen = self.world.store, self.look(self.seen.resource.address)
         opened = None if seen is None else seen.status.open
@@ -392,7 +392,7 @@ class LayeredAsk:
         draft, more = records.draft_decider_request(seen, op), self.renew(seen, op)
         if more is None:
             return False
-        note: JsonObject = {**draft.data, "retry": self.tries, "failed": str(fault)}
+        note: JsonObject = {**draft.data, "retry": self.tries, "failed": str(error)}
         draft = replace(draft, changes=(*draft.changes, *more, *retry_cost_changes(seen, store.view)), data=note)
         await store.append(draft, {seen.resource.address: seen.resource.rev})
         now = self.look(self.seen.resource.address)
@@ -409,35 +409,35 @@ class LayeredAsk:
         raise DeciderFailed(f"no answer within {bound_s:g} s ({step.words})")
 
     async def _guarded(self, step: MixinStep, inner: InnerAsk) -> DeciderReply:
-        said = await steps.ask_about_turn(self.world, self.seen, step, self._told(step))
-        if said.deny:
-            raise DeciderFailed(f"the turn was denied by {step.words}: {said.deny}")
+        answer = await steps.ask_about_turn(self.world, self.seen, step, self._question(step))
+        if answer.deny:
+            raise DeciderFailed(f"the turn was denied by {step.words}: {answer.deny}")
         reply = await inner()
-        return add_reply_note(reply, {"notes": [said.note]}) if said.note else reply
+        return add_reply_note(reply, {"notes": [answer.note]}) if answer.note else reply
 
     async def _looked_at(self, step: MixinStep, inner: InnerAsk) -> DeciderReply:
         reply = await inner()
-        said = await steps.ask_about_turn(self.world, self.seen, step, self._told(step, reply))
-        if said.withhold:
-            raise DeciderFailed(f"the answer was withheld by {step.words}: {said.withhold}")
-        found = {name: text for name, text in (("comment", said.comment), ("note", said.note)) if text}
+        answer = await steps.ask_about_turn(self.world, self.seen, step, self._question(step, reply))
+        if answer.withhold:
+            raise DeciderFailed(f"the answer was withheld by {step.words}: {answer.withhold}")
+        found = {name: text for name, text in (("comment", answer.comment), ("note", answer.note)) if text}
         return (
             add_reply_note(reply, {"notes": [f"{step.mixin}: {text}" for text in found.values()]}) if found else reply
         )
 
-    def _told(self, step: MixinStep, reply: DeciderReply | None = None) -> JsonObject:
-        """The question to a step about a turn."""
+    def _question(self, step: MixinStep, reply: DeciderReply | None = None) -> JsonObject:
+        """The input of a step's program about a turn."""
         task, opened = self.seen.task_spec, self.seen.status.open
-        told: JsonObject = {"version": steps.STEP_VERSION, "point": step.point, "on": step.on}
-        told |= {"agent": self.seen.resource.address, "goal": "" if task is None else task.goal}
-        told["turn"] = 0 if opened is None else opened.turn
-        told["messages"] = [] if opened is None else [message.to_json() for message in opened.news.messages]
+        question: JsonObject = {"version": steps.STEP_VERSION, "point": step.point, "on": step.on}
+        question |= {"agent": self.seen.resource.address, "goal": "" if task is None else task.goal}
+        question["turn"] = 0 if opened is None else opened.turn
+        question["messages"] = [] if opened is None else [message.to_json() for message in opened.news.messages]
         if reply is not None:
             calls = [{"tool": call.tool, "arguments": call.arguments} for call in reply.calls]
-            told["reply"] = {"text": reply.text, "calls": calls}
-        return told
+            question["reply"] = {"text": reply.text, "calls": calls}
+        return question
 
 
 def add_reply_note(reply: DeciderReply, note: JsonObject) -> DeciderReply:
-    """The reply with more in the data of its record."""
+    """Return the reply with `note` added to the data of its record."""
     return replace(reply, data={**reply.data, **note})

@@ -33,9 +33,9 @@ PROGRAM_VERBS: Final = frozenset({"python", "run"})
 
 @frozen
 class MixinStep:
-    """One layer. `verb` says what it does with `given`; `words` say which mixin it is from, `point` where it stands.
+    """One layer around calls or turns: `verb` is the action, `given` its parameter, `point` its position.
 
-    `match` are the patterns of calls that it is for, None for all.
+    `words` names the mixin in messages. `match` are patterns of the calls that it applies to, None for all.
     """
 
     mixin: str
@@ -53,19 +53,19 @@ class MixinStep:
 
     @property
     def table(self) -> JsonObject:
-        """The parameter of the step, a map."""
+        """The parameter of the step as a map; empty if it is not a map."""
         return self.given if isinstance(self.given, dict) else {}
 
 
 def steps_of_agent(spec: AgentSpec, on: StepScope) -> tuple[MixinStep, ...]:
-    """All steps of the agent for calls or for turns."""
+    """Return all steps of the agent for calls or for turns."""
     return tuple(_step(mixin, raw) for mixin in spec.mixins for raw in mixin.get("steps", ()) if raw["on"] == on)
 
 
 def steps_for_call(spec: AgentSpec, tool: str, subjects: Sequence[str], *, is_free: bool) -> tuple[MixinStep, ...]:
-    """The steps that a call of `tool` on `subjects` goes through.
+    """Return the steps that apply to a call of `tool` on `subjects`.
 
-    A program that does not name its calls has no say in free ones: an agent can always end, and always ask upward.
+    A program without `match` does not apply to free tools: an agent can always end, and always ask upward.
     """
     if not spec.mixins:
         return ()
@@ -74,7 +74,7 @@ def steps_for_call(spec: AgentSpec, tool: str, subjects: Sequence[str], *, is_fr
 
 
 def steps_for_turn(spec: AgentSpec) -> tuple[MixinStep, ...]:
-    """The steps around a request to the decider."""
+    """Return the steps around a request to the decider."""
     return steps_of_agent(spec, "turn") if spec.mixins else ()
 
 
@@ -96,19 +96,19 @@ def _matches(step: MixinStep, tool: str, subjects: Sequence[str]) -> bool:
     return step.match is None or bool(patterns.find_denial(step.match, tool, subjects))
 
 
-# Programs are `python: file.py:name` and `run:`, JSON in and out, each run in its own process. A step has no effects
-# that the plan depends on, so after a crash it runs again. It may deny, narrow arguments, comment or withhold.
-# Anything else (a crash, a timeout, invalid output) is a fault; an exit code alone is never a verdict.
+# Programs are `python: file.py:name` and `run:`, with JSON input and output, each in its own process. A step has no
+# effects that the plan depends on, so after a crash it runs again. It may deny, narrow arguments, comment or withhold.
+# A crash, a timeout or invalid output is an error of the step; an exit code alone is never a verdict.
 
 STEP_VERSION: Final = 1
-"""Of what such a program is told; it rises when a member changes its meaning."""
+"""Version of the input of such programs. It increases when the meaning of a member changes."""
 
 STEP_ANSWERS: Final = frozenset({"deny", "arguments", "comment", "withhold", "say"})
 
 
 @frozen
 class StepAnswer:
-    """The answer of a step's program. `note` is a fault that its policy ignores."""
+    """The answer of a step's program. `note` is an error that its policy `on-fault: note` ignores."""
 
     deny: str = ""
     arguments: JsonObject | None = None
@@ -117,88 +117,91 @@ class StepAnswer:
     note: str = ""
 
 
-class _Fault(Exception):
-    """The program gave no usable answer."""
+class _StepFailed(Exception):
+    """The program gave no valid answer."""
 
 
 def call_question(context: ToolContext, step: MixinStep, result: CallResult | None = None) -> JsonObject:
-    """The question to a step about a call."""
+    """Return the input of a step's program about a call."""
     spec = context.spec
     call: JsonObject = {"tool": spec.tool, "arguments": spec.arguments, "effect": str(spec.effect)}
-    told: JsonObject = {
+    question: JsonObject = {
         "version": STEP_VERSION,
         "point": step.point,
         "on": step.on,
         "agent": context.agent,
         "call": call,
     }
-    return told if result is None else told | {"result": result.to_json()}
+    return question if result is None else question | {"result": result.to_json()}
 
 
-async def ask_about_call(context: ToolContext, step: MixinStep, told: JsonObject) -> StepAnswer:
-    """The answer of the program of `step` to `told`; a fault is handled by the step's policy."""
-    return await ask_about_turn(context.services, context.seen, step, told)
+async def ask_about_call(context: ToolContext, step: MixinStep, question: JsonObject) -> StepAnswer:
+    """Run the program of `step` with `question` and return its answer. The step's policy handles errors."""
+    return await ask_about_turn(context.services, context.seen, step, question)
 
 
-async def ask_about_turn(world: AgentServices, agent: ObservedAgent, step: MixinStep, told: JsonObject) -> StepAnswer:
-    """The same for an agent rather than for one of its calls."""
+async def ask_about_turn(
+    services: AgentServices, agent: ObservedAgent, step: MixinStep, question: JsonObject
+) -> StepAnswer:
+    """The same for a turn of an agent."""
     try:
-        return _understood(await _output(world, agent, step, told))
-    except _Fault as fault:
-        text = f"{step.words} broke: {fault}"
+        return _parsed(await _output(services, agent, step, question))
+    except _StepFailed as error:
+        text = f"{step.words} failed: {error}"
         policy = step.on_fault or ("deny" if step.point == "before" else "note")
         if policy == "note":
             return StepAnswer(note=text)
         return StepAnswer(deny=text) if step.point == "before" else StepAnswer(withhold=text)
 
 
-async def _output(world: AgentServices, agent: ObservedAgent, step: MixinStep, told: JsonObject) -> bytes:
+async def _output(services: AgentServices, agent: ObservedAgent, step: MixinStep, question: JsonObject) -> bytes:
     try:
-        space = resolve_agent_workspace(world, agent)
+        space = resolve_agent_workspace(services, agent)
         space.ensure()
-        argv = _argv(world, step)
-    except (ToolError, DeciderFailed) as fault:
-        raise _Fault(str(fault)) from fault
+        argv = _argv(services, step)
+    except (ToolError, DeciderFailed) as error:
+        raise _StepFailed(str(error)) from error
     command = ProcessCommand(
         cwd=str(space.root),
         argv=argv,
-        env=command_environment(world, agent),
-        stdin=encode(told) + b"\n",
+        env=command_environment(services, agent),
+        stdin=encode(question) + b"\n",
         timeout_s=limits.MIXIN_PROGRAM_S,
         output_bytes_max=limits.MIND_OUTPUT_BYTES_MAX,
-        sandbox=function_sandbox(world, agent) if step.verb == "python" else agent_sandbox(world, agent),
+        sandbox=function_sandbox(services, agent) if step.verb == "python" else agent_sandbox(services, agent),
     )
-    op = world.ids.mint()
-    ended = await world.programs.processes.run(op, command)
-    world.programs.processes.forget([op])
+    op = services.ids.mint()
+    ended = await services.programs.processes.run(op, command)
+    services.programs.processes.forget([op])
     if ended.ending is not ExitCause.EXITED:
-        raise _Fault(ended.ending.value)
+        raise _StepFailed(ended.ending.value)
     if ended.code != 0:
-        raise _Fault(f"exit {ended.code}: {last_line(ended.output)}")
+        raise _StepFailed(f"exit {ended.code}: {last_line(ended.output)}")
     return ended.output
 
 
-def _argv(world: AgentServices, step: MixinStep) -> tuple[str, ...]:
+def _argv(services: AgentServices, step: MixinStep) -> tuple[str, ...]:
     given = step.given
     if step.verb == "python":
-        return python_command(world, str(given))
+        return python_command(services, str(given))
     return tuple(str(part) for part in given) if isinstance(given, list) else ("sh", "-c", str(given))
 
 
-def _understood(output: bytes) -> StepAnswer:
-    """The last line that is a JSON map; no such line says nothing."""
+def _parsed(output: bytes) -> StepAnswer:
+    """Parse the last line that is a JSON map; without one, the answer is empty."""
     lines = [line for line in output.decode(errors="replace").splitlines() if line.lstrip().startswith("{")]
     if not lines:
         return StepAnswer()
     try:
         answer = decode_foreign(lines[-1])
     except ValueError as error:
-        raise _Fault(f"its answer is no JSON: {error}") from error
+        raise _StepFailed(f"its answer is not valid JSON: {error}") from error
     if not isinstance(answer, dict) or not STEP_ANSWERS.issuperset(answer):
-        raise _Fault(f"its answer has more than {', '.join(sorted(STEP_ANSWERS))}: {lines[-1][:200]}")
+        known = ", ".join(sorted(STEP_ANSWERS))
+        raise _StepFailed(f"its answer has unknown members; known: {known}: {lines[-1][:200]}")
     arguments = answer.get("arguments")
     if arguments is not None and not isinstance(arguments, dict):
-        raise _Fault("`arguments` is a map")
+        raise _StepFailed("`arguments` must be a map")
     return StepAnswer(
         _text(answer, "deny"), arguments, _text(answer, "comment") or _text(answer, "say"), _text(answer, "withhold")
     )
@@ -211,15 +214,15 @@ def _text(answer: JsonObject, name: str) -> str:
     return str(value)[: limits.MIXIN_WORDS_CHARS_MAX] if value else ""
 
 
-def add_step_comment(ending: Settlement, step: MixinStep, said: StepAnswer) -> Settlement:
-    """The ending with the comment of an `after` step. The log keeps withheld results."""
+def add_step_comment(ending: Settlement, step: MixinStep, answer: StepAnswer) -> Settlement:
+    """Return the settlement with the comment of an `after` step. The log keeps withheld results."""
     result, data = ending.result, ending.data
-    if said.withhold:
+    if answer.withhold:
         data = {**data, "withheld": result.to_json()}
-        words = f"[withheld by {step.words}: {said.withhold}]"
+        words = f"[withheld by {step.words}: {answer.withhold}]"
         result = CallResult(result.state, words, result.error, result.exit_code)
-    if said.comment:
-        result = replace(result, text=f"{result.text}\n\n[{step.mixin}] {said.comment}".lstrip("\n"))
-    if said.note:
-        data = {**data, "notes": [*data.get("notes", ()), said.note]}
+    if answer.comment:
+        result = replace(result, text=f"{result.text}\n\n[{step.mixin}] {answer.comment}".lstrip("\n"))
+    if answer.note:
+        data = {**data, "notes": [*data.get("notes", ()), answer.note]}
     return replace(ending, result=result, data=data)

@@ -1,4 +1,4 @@
-"""The history of an agent: `recall` reads it back, `dump` writes it to a file, `restore` makes a child from it."""
+"""The tools `recall` (an agent reads its earlier turns), `dump` (writes an agent to a file) and `restore`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from planloop.schemas import json_pointer, limits
 from planloop.schemas.canonical_json import decode
 from planloop.schemas.resource import Resource
 
-AROUND_CHARS = 160  # Of a hit, to either side.
+AROUND_CHARS = 160  # Shown before and after a hit.
 
 
 def recall(
@@ -44,7 +44,7 @@ def recall(
 def _turn(context: ToolContext, digests: dict[str, str], turn: int) -> str:
     found = next((digest for key, digest in digests.items() if int(key) == turn), None)
     if found is None:
-        raise ToolFailed("NoSuchTurn", f"there is no ended turn {turn}; there are {len(digests)}")
+        raise ToolFailed("NoSuchTurn", f"turn {turn} is not one of your {len(digests)} ended turns")
     return truncate_output(_text(context, found).encode(), limits.RECALL_BYTES)
 
 
@@ -57,9 +57,9 @@ def _hits(context: ToolContext, digests: dict[str, str], text: str) -> str:
             shown = content[max(0, at - AROUND_CHARS) : at + len(text) + AROUND_CHARS].replace("\n", " ")
             lines.append(f"turn {int(key)}: …{shown}…")
         if len(lines) >= limits.RECALL_HITS_MAX:
-            lines.append("[there may be more: look for something longer]")
+            lines.append("[there may be more hits: search for a longer text]")
             break
-    return "\n".join(lines) or f"`{text}` is nowhere in your turns"
+    return "\n".join(lines) or f"`{text}` does not occur in your turns"
 
 
 def _text(context: ToolContext, digest: str) -> str:
@@ -69,7 +69,7 @@ def _text(context: ToolContext, digest: str) -> str:
 def _content(context: ToolContext, digest: str) -> bytes:
     content = context.services.store.get_blob(digest)
     if content is None:
-        raise ToolFailed("Gone", "what was said then is not kept any more")
+        raise ToolFailed("Gone", "the content of this turn is no longer stored")
     return content
 
 
@@ -83,20 +83,22 @@ async def dump(context: ToolContext, path: DumpPathText, name: str = "") -> Sett
     """
     view = context.services.store.view
     agent = _below(context, name) if name else view.get(context.agent)
-    assert agent is not None, "an agent that makes a call is there"
-    dump = agent_copy.dump_of_agent(view, live_document(context), agent, lambda at: _is_its_word(context, at))
+    assert agent is not None, "an agent that makes a call exists"
+    dump = agent_copy.dump_of_agent(view, live_document(context), agent, lambda at: _attached_by_it(context, at))
     try:
         content = agent_copy.encode_dump(dump, context.services.store.get_blob)
-    except InvalidDump as fault:
-        raise ToolFailed("TooLarge", str(fault)) from None
+    except InvalidDump as error:
+        raise ToolFailed("TooLarge", str(error)) from None
     with context.workspace.spot(path, "write", "dump", makes_folders=True) as spot:
         if (refused := call_locks.write_error(context, context.workspace.locked(spot.path))) is not None:
             return refused
         if not replace_open_file(spot, content, digest_at(spot, limits.DUMP_BYTES_MAX), context.spec.op):
-            raise ToolFailed("Changed", f"`{spot.path}` was changed meanwhile: try again")
+            raise ToolFailed("Changed", f"`{spot.path}` was changed meanwhile. Try again")
         turns = len(dump.carried.get("transcript", {}))
         with_it = "".join(f", {each}" for each in agent_copy.describe_dump(dump))
-        return Settlement(success(f"{agent.address} is in `{spot.path}`: {turns} turns{with_it}, {len(content)} bytes"))
+        return Settlement(
+            success(f"{agent.address} written to `{spot.path}`: {turns} turns{with_it}, {len(content)} bytes")
+        )
 
 
 async def restore(
@@ -115,8 +117,8 @@ async def restore(
         content = read_file(spot, limits.DUMP_BYTES_MAX)
     try:
         found = agent_copy.decode_dump(content)
-    except InvalidDump as fault:
-        raise ToolFailed("BadDump", f"`{path}`: {fault}") from None
+    except InvalidDump as error:
+        raise ToolFailed("BadDump", f"`{path}`: {error}") from None
     found = replace(found, hooks=agent_copy.own_hooks(found, live_document(context), context.task_path))
     sources = agent_copy.store_carried(found, context.services.store.put_blob)
     fields = agent_copy.restore_arguments(found, id, sources, goal, agent)
@@ -125,10 +127,10 @@ async def restore(
     return await add_children(context, [read_sketch(fields)])
 
 
-def _is_its_word(context: ToolContext, at: tuple[str, ...]) -> bool:
-    """Whether a hook may be in an agent's file: one that it attached to an agent below itself.
+def _attached_by_it(context: ToolContext, at: tuple[str, ...]) -> bool:
+    """Whether a hook may be in an agent's file: only hooks that the caller attached to agents below itself.
 
-    What else watches an agent is not for agents to read; a copy is watched by it all the same.
+    Agents must not read about other hooks, which watch a restored copy anyway.
     """
     own = json_pointer.task_pointer(context.task_path)
     if at[: len(own)] != own or at[len(own) : len(own) + 1] != ("tasks",):

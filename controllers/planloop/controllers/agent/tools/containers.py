@@ -14,7 +14,7 @@ from planloop.compiler.read import read_source
 from planloop.containers.engine.engine import EngineFailed
 from planloop.controllers.agent.tools import hooks, shell
 from planloop.controllers.agent.tools.errors import ToolFailed
-from planloop.controllers.agent.tools.plan import live_document, verdict_settlement
+from planloop.controllers.agent.tools.plan import ALREADY_APPLIED, live_document, verdict_settlement
 from planloop.controllers.agent.tools.shell import command_result, command_timeout_s
 from planloop.controllers.agent.tools.tool import Settlement, ToolContext, failure, success
 from planloop.controllers.agent.tools.workspace import read_file
@@ -30,8 +30,8 @@ from planloop.schemas.objects.call import CallResult, CallState
 from planloop.schemas.objects.container import INTERNAL, NO_NETWORK
 from planloop.schemas.objects.sandbox import CONTAINER
 
-# A Compose file becomes containers of a plan. Fields that a plan cannot express are refused by name, and so is
-# `$name` in a value, which would need the owner's environment.
+# A Compose file becomes containers of a plan. A field that a plan cannot express is rejected by name, and so is `$name`
+# in a value, which would need the owner's environment.
 
 _TOP: Final = frozenset({"services", "version", "name", "volumes", "networks"})
 _CONDITIONS: Final = {
@@ -48,24 +48,24 @@ _HEALTH: Final = frozenset({"test", "interval", "timeout", "retries", "start_per
 
 
 def read_compose_file(content: bytes, file: str, folder: str) -> dict[str, JsonObject]:
-    """The services of the file `file` in `folder` of the plan. Raises ToolFailed: BadCompose."""
+    """Return the services of the Compose file `file` in `folder` of the plan. Raises ToolFailed: BadCompose."""
     tree = read_source(content, file=file)
-    faults = [one.summary for one in tree.diagnostics if one.severity == "error"]
-    if faults:
-        raise _bad(f"{file}: {'; '.join(faults)}")
+    errors = [one.summary for one in tree.diagnostics if one.severity == "error"]
+    if errors:
+        raise _bad(f"{file}: {'; '.join(errors)}")
     whole = _map(tree.value, file)
     _only(whole, _TOP, file)
     for field in ("volumes", "networks"):
         for name, settings in _map(whole.get(field), field).items():
             if settings:
-                raise _bad(f"{field}: `{name}` has settings, which a plan has no words for")
+                raise _bad(f"{field}: settings of `{name}` are not supported")
     services = _map(whole.get("services"), "services")
     return {name: _container(name, _map(one, name), folder) for name, one in services.items()}
 
 
 def _container(name: str, service: JsonObject, folder: str) -> JsonObject:
     if service.keys() >= {"networks", "network_mode"}:
-        raise _bad(f"`{name}` has networks and a mode of the network: take one of them out")
+        raise _bad(f"`{name}` has both `networks` and `network_mode`: remove one")
     out: JsonObject = {}
     for field, value in service.items():
         at = f"{name}.{field}"
@@ -74,7 +74,7 @@ def _container(name: str, service: JsonObject, folder: str) -> JsonObject:
         elif field in _LISTS:
             out[_LISTS[field]] = _list(value, at)
         elif field in _LIMITS:
-            # Compose's `64mb` is its `64m`, which is what a letter alone is here.
+            # Compose accepts `64mb` and `64m` for the same size; plans accept `64m`.
             bound = value.rstrip("bB") if isinstance(value, str) else value
             out.setdefault("limits", {})[_LIMITS[field]] = bound
         elif field in _READERS:
@@ -82,7 +82,7 @@ def _container(name: str, service: JsonObject, folder: str) -> JsonObject:
         elif field == "volumes":
             out["mounts"] = [_mount(each, at, folder) for each in _list(value, at)]
         elif field != "init" or value is not True:
-            raise _bad(f"`{at}`: a container of a plan has nothing like it")
+            raise _unsupported(at)
     return out
 
 
@@ -100,10 +100,10 @@ def _environment(value: Json, at: str) -> JsonObject:
     else:
         parts = [str(each).partition("=") for each in _list(value, at)]
         if bare := [name for name, sign, _ in parts if not sign]:
-            raise _bad(f"`{at}`: `{bare[0]}` is to be taken from outside; write its value")
+            raise _bad(f"`{at}`: `{bare[0]}` has no value; values from outside are not supported")
         pairs = {name: text for name, _, text in parts}
     if empty := [name for name, each in pairs.items() if each is None]:
-        raise _bad(f"`{at}`: `{empty[0]}` is to be taken from outside; write its value")
+        raise _bad(f"`{at}`: `{empty[0]}` has no value; values from outside are not supported")
     return {"env": {name: _filled(each, at) for name, each in pairs.items()}}
 
 
@@ -118,7 +118,7 @@ def _port(value: Json, at: str) -> JsonObject:
     else:
         host, _, inside = str(value).removeprefix("127.0.0.1:").rpartition(":")
     if not str(inside).isdigit() or not (host in (None, "") or str(host).isdigit()):
-        raise _bad(f"`{at}`: `{value}` is not `inside` or `here:inside`, one port each")
+        raise _bad(f"`{at}`: `{value}` is not `container` or `host:container`, with one port each")
     return {"container": int(str(inside))} | ({"host": int(str(host))} if host else {})
 
 
@@ -152,7 +152,7 @@ def _depends_on(value: Json, at: str) -> JsonObject:
     for name, how in value.items():
         condition = str(_map(how, at).get("condition", "service_started"))
         if condition not in _CONDITIONS:
-            raise _bad(f"`{at}.{name}`: `{condition}` is none of {', '.join(_CONDITIONS)}")
+            raise _bad(f"`{at}.{name}`: unknown condition `{condition}`; known: {', '.join(_CONDITIONS)}")
         needs[name] = _CONDITIONS[condition]
     return {"needs": needs}
 
@@ -168,13 +168,13 @@ def _healthcheck(value: Json, at: str) -> JsonObject:
         case ["CMD-SHELL", line]:
             cmd = str(_filled(line, at))
         case _:
-            raise _bad(f"`{at}.test` is neither a line nor a list that begins with CMD or CMD-SHELL")
+            raise _bad(f"`{at}.test` must be text, or a list that starts with CMD or CMD-SHELL")
     out: JsonObject = {"cmd": cmd} | ({"retries": written["retries"]} if "retries" in written else {})
     for field in ("interval", "timeout", "start_period"):
         if field in written:
             seconds = quantities.parse_duration(str(written[field]))
             if seconds is None:
-                raise _bad(f"`{at}.{field}`: `{written[field]}` is no time")
+                raise _bad(f"`{at}.{field}`: `{written[field]}` is not a duration")
             out[field.replace("_", "-")] = seconds
     return {"health": out}
 
@@ -182,22 +182,22 @@ def _healthcheck(value: Json, at: str) -> JsonObject:
 def _networks(value: Json, at: str) -> JsonObject:
     names = [name for name in (value if isinstance(value, dict) else _list(value, at)) if name != "default"]
     if NO_NETWORK in names:
-        raise _bad(f"`{at}`: no network can be called `{NO_NETWORK}`; for no network at all write `network_mode: none`")
+        raise _bad(f"`{at}`: `{NO_NETWORK}` is not a network name; for no network write `network_mode: none`")
     if isinstance(value, dict) and (named := [name for name, one in value.items() if one]):
-        raise _bad(f"`{at}`: `{named[0]}` has settings, which a plan has no words for")
+        raise _bad(f"`{at}`: settings of `{named[0]}` are not supported")
     return {"networks": names} if names else {}
 
 
 def _network_mode(value: Json, at: str) -> JsonObject:
     if value != NO_NETWORK:
-        raise _bad(f"`{at}`: a container of a plan has nothing like it")
+        raise _unsupported(at)
     return {"networks": [NO_NETWORK]}
 
 
 def _restart(value: Json, at: str) -> JsonObject:
-    word = "no" if value is False else str(value)  # What YAML makes of `no`.
+    word = "no" if value is False else str(value)  # YAML reads `no` as false.
     if word not in _RESTARTS:
-        raise _bad(f"`{at}`: `{word}` is none of {', '.join(_RESTARTS)}")
+        raise _bad(f"`{at}`: unknown policy `{word}`; known: {', '.join(_RESTARTS)}")
     return {"restart": _RESTARTS[word]}
 
 
@@ -215,11 +215,11 @@ _READERS: Final[Mapping[str, Callable[[Json, str], JsonObject]]] = {
 
 
 def _filled(value: Json, at: str) -> Json:
-    """`value` as Compose would pass it on; variables of its environment are not available."""
+    """Return `value` with `$$` unescaped. Raises ToolFailed for a variable, whose value is not available."""
     if not isinstance(value, str):
         return value
     if _VARIABLE.search(value.replace("$$", "")):
-        raise _bad(f"`{at}`: `{value}` takes a variable from outside; write its value, or `$$` for the sign")
+        raise _bad(f"`{at}`: variables such as in `{value}` are not supported; write the value, or `$$` for `$`")
     return value.replace("$$", "$")
 
 
@@ -239,15 +239,19 @@ def _list(value: Json, at: str) -> list[Json]:
 
 def _only(value: Mapping[str, Json], known: frozenset[str], at: str) -> None:
     if unknown := sorted(value.keys() - known):
-        raise _bad(f"`{at}`: a plan has nothing like `{unknown[0]}`")
+        raise _unsupported(f"{at}.{unknown[0]}")
+
+
+def _unsupported(at: str) -> ToolFailed:
+    return _bad(f"`{at}` is not supported: remove it")
 
 
 def _bad(message: str) -> ToolFailed:
     return ToolFailed("BadCompose", message)
 
 
-# A container belongs to the task and is removed with it. Adding and removing are safe to repeat after a crash; a
-# command inside is of class `once`, like one of the shell.
+# A container belongs to the task and is removed with it. Adding and removing are safe to repeat after a crash. A
+# command in a container has the effect class `once`, like a shell command.
 
 NameText = Annotated[str, Field(min_length=1)]
 WaitSeconds = Annotated[float | None, Field(ge=0, description="Default 120; 0: do not wait.")]
@@ -298,13 +302,13 @@ async def compose_up(
 ) -> Settlement:
     """Create several containers for your task and wait until they are up. They are removed with your task."""
     if (containers is None) == (not file):
-        raise ToolFailed("BadArguments", "give one of `containers` and `file`")
+        raise ToolFailed("BadArguments", "give either `containers` or `file`")
     if containers is None:
         with context.workspace.spot(file, "read", "compose_up") as spot:
             folder, _, name = spot.path.rpartition("/")
             containers = read_compose_file(read_file(spot), name, folder)
     if not containers:
-        raise ToolFailed("BadArguments", "there are no containers in it")
+        raise ToolFailed("BadArguments", "the map or file has no containers")
     return await _raised(context, containers, wait_s)
 
 
@@ -322,7 +326,7 @@ async def container_exec(
     bound_s = command_timeout_s(context, timeout_s)
     found = await _containers(context).settled(name, min(bound_s, limits.CONTAINER_WAIT_S)) or _found(context, name)
     if not found.is_up:
-        return Settlement(failure("NotUp", _told(found)))
+        return Settlement(failure("NotUp", _describe(found)))
     wanted = ProcessCommand(
         cwd=str(context.workspace.root),
         shell=command,
@@ -330,7 +334,7 @@ async def container_exec(
         output_bytes_max=limits.OUTPUT_KEPT_BYTES_MAX,
         sandbox=CommandSandbox(CONTAINER, name, inside=workdir),
     )
-    await shell.note_unboxed_command(context)  # The workspace may be mounted in there.
+    await shell.note_unboxed_command(context)  # The workspace may be mounted in the container.
     return await exec_settlement(context, await context.services.programs.processes.run(context.spec.op, wanted))
 
 
@@ -365,7 +369,7 @@ async def container_stop(context: ToolContext, name: NameText) -> Settlement:
 
 
 async def _raised(context: ToolContext, wanted: Mapping[str, JsonObject], wait_s: float | None) -> Settlement:
-    """Puts the containers into the plan and waits until all are up, or will not be."""
+    """Add the containers to the plan and wait until each is up or cannot come up."""
     own = {name: _owned(context, written) for name, written in wanted.items()}
     there = live_document(context).get(CONTAINERS)
     ops = (
@@ -382,7 +386,7 @@ async def _raised(context: ToolContext, wanted: Mapping[str, JsonObject], wait_s
 
 
 def _owned(context: ToolContext, written: JsonObject) -> JsonObject:
-    """A container as the plan is to have it: its task is the agent's, and its bounds are no wider."""
+    """Return a container for the plan: it belongs to the agent's task, and its limits are at most the agent's."""
     out: JsonObject = {key: value for key, value in written.items() if value is not None}
     if context.task_path:
         out.setdefault("task", "/".join(context.task_path))
@@ -396,16 +400,16 @@ def _owned(context: ToolContext, written: JsonObject) -> JsonObject:
 
 
 async def _submit(context: ToolContext, ops: list[PatchOp], reason: str) -> Settlement:
-    """Like `submit`, but on the newest plan: what others made meanwhile is nothing that this was decided by."""
+    """Submit a patch that is based on the newest plan, because the decision does not depend on changes by others."""
     plan = context.services.store.view.get(context.services.plan)
-    if plan is not None and all(_holds(plan.spec, op) for op in ops):
-        return Settlement(success("the plan is so already"))
+    if plan is not None and all(_is_applied(plan.spec, op) for op in ops):
+        return Settlement(success(ALREADY_APPLIED))
     patch = Patch(context.author, tuple(ops), context.services.store.view.rev, reason)
     verdict = await context.services.gate.submit(patch)
     return Settlement(success("accepted")) if isinstance(verdict, PatchAccepted) else verdict_settlement(verdict)
 
 
-def _holds(plan: JsonObject, op: PatchOp) -> bool:
+def _is_applied(plan: JsonObject, op: PatchOp) -> bool:
     value: Json = plan
     for token in op.path:
         value = value.get(token) if isinstance(value, dict) else None
@@ -415,26 +419,26 @@ def _holds(plan: JsonObject, op: PatchOp) -> bool:
 def _containers(context: ToolContext) -> ContainerCommands:
     found = context.services.connections.containers
     if found is None:
-        raise ToolFailed("NoContainers", "nothing runs in containers here")
+        raise ToolFailed("NoContainers", "this plan has no containers")
     return found
 
 
 def _found(context: ToolContext, name: str) -> ContainerProgress:
-    """The container, if it is of the agent's task, of one below or above it. Raises ToolFailed."""
+    """Return the container if it belongs to the agent's task, an ancestor or a descendant. Raises ToolFailed."""
     found = _containers(context).find(name)
     if found is None:
         names = ", ".join(f"`{one}`" for one in live_document(context).get(CONTAINERS, {})) or "none"
-        raise ToolFailed("NotFound", f"there is no container `{name}`; the plan has {names}")
+        raise ToolFailed("NotFound", f"there is no container `{name}`; containers of the plan: {names}")
     return found
 
 
 async def _report(context: ToolContext, found: list[ContainerProgress], lines: int) -> CallResult:
-    """How containers are, each with its last lines. It has failed when one of them is not up and will not be."""
+    """Return the state and last lines of each container. The result is a failure if one of them cannot come up."""
     parts, whole = [], b""
     for one in found:
         output = await _written(context, one)
         last = b"\n".join(output.splitlines()[-lines:])
-        parts.append("\n".join(filter(None, (_told(one), truncate_output(last)))))
+        parts.append("\n".join(filter(None, (_describe(one), truncate_output(last)))))
         whole += output[-limits.OUTPUT_KEPT_BYTES_MAX :]
     blob = context.services.store.put_blob(whole) if whole else None
     code = found[0].exit_code if len(found) == 1 else None
@@ -445,15 +449,15 @@ async def _report(context: ToolContext, found: list[ContainerProgress], lines: i
 
 
 async def _written(context: ToolContext, one: ContainerProgress) -> bytes:
-    """What a container has written, or why the engine does not say."""
+    """Return the output of a container, or the engine's error."""
     try:
         return await _containers(context).output(one)
     except EngineFailed as failed:
         return failed.words.encode()
 
 
-def _told(one: ContainerProgress) -> str:
-    """State, exit code, where it is reached, and what would help."""
+def _describe(one: ContainerProgress) -> str:
+    """State, exit code, addresses and hints as one line."""
     parts = [one.words]
     if one.exit_code is not None:
         parts.append(f"exit code {one.exit_code}")
@@ -461,12 +465,13 @@ def _told(one: ContainerProgress) -> str:
         parts.append(f"at {', '.join(one.addresses)}")
     parts += [f"port {inside} is 127.0.0.1:{host}" for inside, host in one.ports]
     if not one.is_fine:
-        parts += [cure for cure in one.ready.unblocks if not cure.startswith("plan ")]  # Commands are for people.
+        parts += [hint for hint in one.ready.unblocks if not hint.startswith("plan ")]  # Agents cannot run `plan`.
     return "; ".join(parts)
 
 
 async def exec_settlement(context: ToolContext, found: ProcessExit) -> Settlement:
-    """What the caller reads of a command that ended inside."""
-    late = "it took too long and was stopped, with all it started"
-    settled = Settlement(command_result(context, found, late=late, lost="nobody saw how it ended"))
+    """Return the settlement of a command that ended in a container."""
+    late = "the command timed out and was stopped with its child processes"
+    lost = "the command was started, but its outcome is unknown"
+    settled = Settlement(command_result(context, found, late=late, lost=lost))
     return await shell.settle_command(context, settled)

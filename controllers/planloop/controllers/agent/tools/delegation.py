@@ -1,7 +1,7 @@
 """The `task` tool and declared agents as tools: add child tasks with agents, and wait for their results.
 
-Adding is a patch through the gate and safe to repeat: a child that this call has added is not added again. A prompt is
-part of the patch, so the child has it in its first turn. With `prompt` or `wait` the call waits for the end of the
+Adding is a patch through the gate and safe to repeat: a child that this call has added is not added again. The prompt
+is part of the patch, so the child has it in its first turn. With `prompt` or `wait` the call waits for the end of the
 child, which it reads from the child's row. The rights of a child are computed from the plan.
 """
 
@@ -47,15 +47,15 @@ from planloop.schemas.tools import AGENT_TOOL
 # Unknown fields pass through to the gate, whose schema reports them.
 
 TASK_AGENT_FIELDS: Final = ("model", "tools", "deny", "effects", "script", "python", "from")
-"""Fields of a task that are its agent's in the document. So are `instructions`, under the name of `prompt`."""
+"""Fields that the document has under the task's `agent`. `instructions` is there too, under the name `prompt`."""
 
 
 @frozen
 class TaskSketch:
-    """A task to be added: its id and document form, the prompts to keep in the plan, and whose ends are waited for.
+    """A task to add: its id, its document node, the prompts to store in the plan, and the tasks to wait for.
 
-    `waits_for` are tasks among it and those below it, as paths below the caller. `under` is the path, below the caller,
-    of the task that gets it as its child; empty: the caller's own. As a call states it, it may be an agent's address.
+    `waits_for` are paths, below the caller, of this task or tasks below it. `under` is the path, below the caller, of
+    its parent; empty for the caller itself. In the call it may also be an agent's address.
     """
 
     id: str
@@ -70,7 +70,7 @@ class TaskSketch:
         return "/".join((*self.under, self.id))
 
     def moved(self, under: tuple[str, ...]) -> TaskSketch:
-        """The same sketch below the task at `under`, with the paths of the tasks that are waited for."""
+        """Return the sketch below the task at `under`, with the paths in `waits_for` adapted."""
         old = "".join(f"{part}/" for part in self.under)
         new = "".join(f"{part}/" for part in under)
         return replace(self, under=under, waits_for=tuple(new + path.removeprefix(old) for path in self.waits_for))
@@ -109,13 +109,14 @@ TaskFields = TypedDict(
     },
     total=False,
 )
-"""What a child task may be told. Other fields of a task go into `tasks` or `edit_plan`."""
+"""The arguments of `task`. Other fields of a task can be set in `tasks` or with `edit_plan`."""
 
 
 def read_sketches(fields: JsonObject) -> list[TaskSketch]:
-    """The tasks that a call with these fields adds. Raises ToolFailed.
+    """Return the tasks that a call with these fields adds. Raises ToolFailed.
 
-    Fields beside `tasks` make one task that has `tasks` as its children; `wait` alone is about each of these.
+    With other fields besides `tasks`, it adds one task with `tasks` as its children. `wait` and `tasks` alone wait for
+    each of the tasks.
     """
     given = {key: value for key, value in fields.items() if value not in (None, "", [], {})}
     tasks = given.get("tasks")
@@ -127,7 +128,7 @@ def read_sketches(fields: JsonObject) -> list[TaskSketch]:
 
 
 def count_sketches(fields: JsonObject) -> int:
-    """How many tasks a call with these fields adds, at every depth."""
+    """Count the tasks that a call with these fields adds, at all depths."""
     tasks = fields.get("tasks")
     below = [each for each in tasks if isinstance(each, dict)] if isinstance(tasks, list) else []
     is_one = not below or any(fields.get(key) not in (None, "", [], {}) for key in set(fields) - {"tasks", "wait"})
@@ -135,26 +136,26 @@ def count_sketches(fields: JsonObject) -> int:
 
 
 def require_distinct(sketches: list[TaskSketch]) -> list[TaskSketch]:
-    """The same, which all have ids of their own. Raises ToolFailed."""
+    """Return `sketches` if all ids are different. Raises ToolFailed."""
     names = [sketch.name for sketch in sketches]
     if len(set(names)) < len(names):
-        raise ToolFailed("SameId", f"two of these have the same id: {', '.join(names)}")
+        raise ToolFailed("SameId", f"two tasks have the same id: {', '.join(names)}")
     return sketches
 
 
 def collect_prompts(sketches: Iterable[TaskSketch]) -> dict[str, str]:
-    """All prompts to keep. Raises ToolFailed where two texts have one name."""
+    """Return all prompts to store. Raises ToolFailed if two texts have the same name."""
     found: dict[str, str] = {}
     for name, text in (entry for sketch in sketches for entry in sketch.prompts.items()):
         if found.setdefault(name, text) != text:
-            raise ToolFailed("SameName", f"`store: {name}` names two texts: give each a name")
+            raise ToolFailed("SameName", f"`store: {name}` is used for two different texts: use two names")
     return found
 
 
 def read_sketch(raw: Json) -> TaskSketch:
-    """One task as the plan is to have it. Raises ToolFailed."""
+    """Convert the arguments for one task. Raises ToolFailed."""
     if not isinstance(raw, dict):
-        raise ToolFailed("BadArguments", "a task is a map with a goal")
+        raise ToolFailed("BadArguments", "a task must be a map with a goal")
     fields = {key: value for key, value in raw.items() if value is not None}
     prompt = str(fields.pop("prompt", ""))
     is_waited_for = bool(fields.pop("wait", False)) or bool(prompt)
@@ -166,8 +167,8 @@ def read_sketch(raw: Json) -> TaskSketch:
     name = str(fields.pop("id", "") or _slug(fields.get("goal")) or _slug(copied))
     if not name:
         beside = [key for key in fields if key not in ("tasks", "under")]
-        where = f": `{beside[0]}` beside `tasks` is of a task around them" if beside and "tasks" in fields else ""
-        raise ToolFailed("BadArguments", f"a task has a goal, a prompt or an id{where}")
+        where = f"; `{beside[0]}` besides `tasks` adds a parent for them" if beside and "tasks" in fields else ""
+        raise ToolFailed("BadArguments", f"a task needs a goal, a prompt or an id{where}")
     under = tuple(part for part in str(fields.pop("under", "")).split("/") if part not in ("", "."))
     whole = "/".join((*under, name))
     waits_for = [whole] if is_waited_for else []
@@ -180,7 +181,7 @@ def read_sketch(raw: Json) -> TaskSketch:
     if isinstance(children := fields.get("tasks"), list):
         inner = require_distinct([read_sketch(child) for child in children])
         if any(sketch.under for sketch in inner):
-            raise ToolFailed("BadArguments", "`under` is for a child of yours, not for one among `tasks`")
+            raise ToolFailed("BadArguments", "`under` is not allowed in nested `tasks`")
         fields["tasks"] = {sketch.id: sketch.node for sketch in inner}
         prompts = collect_prompts([TaskSketch(name, {}, prompts), *inner])
         waits_for += [f"{whole}/{path}" for sketch in inner for path in sketch.waits_for]
@@ -188,7 +189,7 @@ def read_sketch(raw: Json) -> TaskSketch:
 
 
 def addition_ops(plan: JsonObject, path: Sequence[str], nodes: JsonObject) -> list[PatchOp]:
-    """The operations that add tasks to the task at `path` of the document `plan`."""
+    """Return the operations that add tasks to the task at `path` of the document `plan`."""
     own = (*json_pointer.task_pointer(path), "tasks")
     if json_pointer.has_value(plan, own):
         return [PatchOp("add", (*own, name), node) for name, node in nodes.items()]
@@ -196,28 +197,28 @@ def addition_ops(plan: JsonObject, path: Sequence[str], nodes: JsonObject) -> li
 
 
 def _stored(fields: JsonObject) -> dict[str, str]:
-    """Removes `store` from `fields`: its text becomes a prompt of the plan, and `instructions` is its name."""
+    """Replace `store` and the text of `instructions` in `fields` by a reference to a prompt, and return that prompt."""
     name = fields.pop("store", None)
     if name is None:
         return {}
     text = str(fields.get("instructions", ""))
     if not text:
-        raise ToolFailed("BadArguments", "`store` keeps the text of `instructions`, and there is none")
+        raise ToolFailed("BadArguments", "`store` needs `instructions`, the text to store")
     fields["instructions"] = name
     return {str(name): text}
 
 
 def _with(agent: Json, own: JsonObject) -> JsonObject:
-    """An agent with more fields: a name becomes what it extends. Raises ToolFailed."""
+    """Return an agent with more fields; an agent given by name is extended. Raises ToolFailed."""
     if agent is None:
         return own
     if isinstance(agent, str):
         return {"extends": agent, **own}
     if isinstance(agent, dict):
         if twice := [key for key in own if key in agent and agent[key] != own[key]]:
-            raise ToolFailed("BadArguments", f"`{twice[0]}` is given twice: in `agent` and beside it")
+            raise ToolFailed("BadArguments", f"`{twice[0]}` has two values, one in `agent` and one outside it")
         return {**agent, **own}
-    raise ToolFailed("BadArguments", "`agent` is a name or a map")
+    raise ToolFailed("BadArguments", "`agent` must be a name or a map")
 
 
 def _slug(goal: Json) -> str:
@@ -238,10 +239,10 @@ async def task(context: ToolContext, **fields: Unpack[TaskFields]) -> CallEnding
 
 
 async def add_children(context: ToolContext, sketches: Sequence[TaskSketch]) -> CallEnding:
-    """Adds the children that this call has not added yet, and waits for those that the call names."""
+    """Add the children that this call has not added yet, and wait for those that the call should wait for."""
     names = [sketch.name for sketch in sketches]
     fresh = [sketch for sketch in sketches if not is_child_added(context, sketch.name)]
-    added = await _added(context, fresh) if fresh else Settlement(success(f"{', '.join(names)} are in the plan"))
+    added = await _added(context, fresh) if fresh else Settlement(success(f"added: {', '.join(names)}"))
     if added.result.state is not CallState.SUCCEEDED or any(_child(context, name) is None for name in names):
         return added
     waits_for = [path for sketch in sketches for path in sketch.waits_for]
@@ -251,12 +252,12 @@ async def add_children(context: ToolContext, sketches: Sequence[TaskSketch]) -> 
 
 
 def speakers_merge(children: Sequence[str]) -> JsonObject:
-    """The merge that makes the agents of these tasks the speakers of the next discussion."""
+    """Return the status merge that makes the agents of these tasks the default speakers of the next discussion."""
     return {"interlocutors": {"speakers": [_agent_of(child) for child in children], "listeners": []}}
 
 
 def _copying(context: ToolContext, sketch: TaskSketch) -> TaskSketch:
-    """The sketch with every copy in it, at whatever depth, made of the agent that it names, as seen by the caller."""
+    """Return the sketch with all `from` agents in it, at any depth, resolved as the caller sees them."""
     if sketch.under:
         under = _below(context, "/".join(sketch.under), "to be its parent")[len(context.task_path) :]
         sketch = sketch.moved(under)
@@ -264,13 +265,13 @@ def _copying(context: ToolContext, sketch: TaskSketch) -> TaskSketch:
 
 
 def _copied(context: ToolContext, node: JsonObject, parent: PathTokens | None) -> JsonObject:
-    """A child that is to be a copy of another has the agent of that one, but for what is said of itself.
+    """Return a node with `from` as a copy: it has the agent of the source, with its own fields on top.
 
-    `parent` is the task that gets it, None for one that is new itself.
+    `parent` is the path of its parent; None if the parent is new too.
     """
     children = node.get("tasks")
     if isinstance(children, dict):
-        # A name goes down from the parent, which is new and has no such agent below it: an address does.
+        # Names are resolved below the parent, which is new and has no such agent. So nested copies use addresses.
         nested = {id_: _copied(context, each, None) for id_, each in children.items() if isinstance(each, dict)}
         node = {**node, "tasks": {**children, **nested}}
     own = node.get("agent")
@@ -286,7 +287,7 @@ def _copied(context: ToolContext, node: JsonObject, parent: PathTokens | None) -
 
 
 def _below(context: ToolContext, name: str, what_for: str) -> PathTokens:
-    """The path of the task of the agent below the caller that is meant. Raises ToolFailed."""
+    """Resolve the name of an agent below the caller to the path of its task. Raises ToolFailed."""
     own, view = context.task_path, context.services.store.view
     parts = tuple(part for part in name.removeprefix(ADDRESS).split("/") if part)
     is_whole = name.startswith(ADDRESS) and len(parts) > len(own) and parts[: len(own)] == own
@@ -299,13 +300,13 @@ def _below(context: ToolContext, name: str, what_for: str) -> PathTokens:
         below = ["/".join(each[len(own) :]) for each in known if len(each) > len(own) and each[: len(own)] == own]
         of_that_id = [each for each in below if each.rpartition("/")[2] == name.rpartition("/")[2]]
         near = of_that_id or get_close_matches(name, below, n=1) or below[:5]
-        hint = f"; there is {', '.join(f'`{each}`' for each in near)}" if near else ""
+        hint = f"; did you mean {', '.join(f'`{each}`' for each in near)}?" if near else ""
         raise ToolFailed("NoSuchAgent", f"there is no agent `{name}` below you {what_for}{hint}")
     return path
 
 
 def is_child_new(context: ToolContext, name: str) -> bool:
-    """Whether the child was added in the turn that is open, so perhaps by this very call before a crash."""
+    """Whether the child was added in the open turn, so possibly by this call before a crash."""
     present, turn = _child(context, name), context.seen.status.open
     return present is not None and turn is not None and present.created_rev > turn.news.base_rev
 
@@ -315,7 +316,7 @@ def is_child_added(context: ToolContext, name: str) -> bool:
     if _child(context, name) is None:
         return False
     if not is_child_new(context, name):
-        raise ToolFailed("Exists", f"there is a `{name}` already: change it with `edit_plan`, or take another id")
+        raise ToolFailed("Exists", f"the task `{name}` already exists: change it with `edit_plan`, or use another id")
     return True
 
 
@@ -335,7 +336,7 @@ async def _added(context: ToolContext, sketches: Sequence[TaskSketch]) -> Settle
     prompts, known = collect_prompts(sketches), live_document(context).get("prompts")
     for name in prompts:
         if known and known.get(name, prompts[name]) != prompts[name]:
-            raise ToolFailed("Exists", f"the plan has another prompt `{name}`: take another name in `store`")
+            raise ToolFailed("Exists", f"the plan has another prompt `{name}`: use another name in `store`")
     ops = [PatchOp("add", ("prompts", name), text) for name, text in prompts.items()]
     if prompts and known is None:
         ops = [PatchOp("add", ("prompts",), dict(prompts))]
@@ -346,35 +347,36 @@ async def _added(context: ToolContext, sketches: Sequence[TaskSketch]) -> Settle
 
 
 def wait_for_children(context: ToolContext, names: Sequence[str]) -> PendingCall:
-    """Waits for the ends of these children."""
+    """Wait for the ends of these children."""
     call: JsonObject = {"ends": [_task(context, name) for name in names], "since": context.seen.now}
     due_at = context.seen.now + limits.ANSWER_WAIT_S
     return PendingCall(CallState.AWAITING_CHILD, (), call, f"waits for {', '.join(names)}", due_at=due_at)
 
 
 def resolve_children(context: ToolContext) -> CallEnding | None:
-    """How the children that are waited for came to their ends, when all have."""
+    """Return the results of the children that the call waits for; None until all have ended."""
     status = context.call.status
     is_late = context.seen.now >= float(status["since"]) + limits.ANSWER_WAIT_S
     ends = {str(address): _end(context, str(address), is_late=is_late) for address in status["ends"]}
     if any(end is None for end in ends.values()):
         return None
     # A result collected here must not wake the parent again.
-    told = {
+    reported = {
         child.address: child.token
         for child in context.seen.context.children
         if child.address in ends and child.is_ended
     }
-    said = {short_name(context, name): end for name, end in ends.items() if end is not None}
-    return Settlement(result_of_children(said), agent={**speakers_merge(list(ends)), "told": {"children": told}})
+    answers = {short_name(context, name): end for name, end in ends.items() if end is not None}
+    merge: JsonObject = {**speakers_merge(list(ends)), "told": {"children": reported}}
+    return Settlement(result_of_children(answers), agent=merge)
 
 
 def _end(context: ToolContext, address: str, *, is_late: bool) -> ThreadAnswer | None:
-    """How a child ended, or why it cannot end; None while it is at work."""
+    """Return the result of a child, or why it cannot end; None while it is at work."""
     view = context.services.store.view
     task, agent = view.get(address), view.get(_agent_of(address))
     if task is None or task.deleting:
-        return ThreadAnswer("it was removed", "Gone")
+        return ThreadAnswer("the task was removed", "Gone")
     if task.state in ENDED:
         return wake_reasons.answer_of_end(task)
     if agent is not None:
@@ -383,11 +385,11 @@ def _end(context: ToolContext, address: str, *, is_late: bool) -> ThreadAnswer |
             return found
     if task.state == TaskState.BLOCKED:
         return ThreadAnswer(wake_reasons.why_not_ready(task), "Blocked")
-    return ThreadAnswer(f"it is still {task.state}; you are told when it ends", "NoAnswer") if is_late else None
+    return ThreadAnswer(f"the task is still {task.state}; you are told when it ends", "NoAnswer") if is_late else None
 
 
 def result_of_children(answers: Mapping[str, ThreadAnswer]) -> CallResult:
-    """One child's answer as it is; those of several under their names. It has failed when every one of them has."""
+    """Return the answer of one child unchanged, or several answers with their names. Failed only if all failed."""
     if len(answers) == 1:
         (answer,) = answers.values()
         return failure(answer.error, answer.text) if answer.error else success(answer.text, answer.value)
@@ -403,7 +405,7 @@ LIBRARY_AGENTS: Final = "lib:"
 
 
 class AgentTools(Mapping[str, Tool]):
-    """`own` tools and one for each agent that the plan declares, as one registry."""
+    """The `own` tools, and a tool for each agent that the plan declares, as one registry."""
 
     def __init__(self, own: Mapping[str, Tool], view: Callable[[], RegistryObjects]) -> None:
         self._own = own
@@ -418,7 +420,7 @@ class AgentTools(Mapping[str, Tool]):
         if not name.startswith(AGENT_TOOL) or agent not in declared:
             raise KeyError(name)
         # Cached, so that the description of a tool is built once.
-        doc = str(declared[agent].get("doc") or f"Asks the agent `{agent}`. It remembers what it was asked before.")
+        doc = str(declared[agent].get("doc") or f"Ask the agent `{agent}`. It remembers earlier questions.")
         if len(self._kept) >= limits.SPECS_KEPT_MAX:
             self._kept.clear()
         return self._kept.setdefault((agent, doc), _tool(agent, doc))
@@ -443,7 +445,7 @@ def _tool(agent: str, doc: str) -> Tool:
 
 def _asking(agent: str) -> ToolFunction:
     async def asked(
-        context: ToolContext, prompt: Annotated[str, Field(min_length=1, description="What to do or answer.")]
+        context: ToolContext, prompt: Annotated[str, Field(min_length=1, description="The question or task.")]
     ) -> CallEnding:
         return await ask_declared_agent(context, agent, prompt)
 
@@ -451,7 +453,7 @@ def _asking(agent: str) -> ToolFunction:
 
 
 async def ask_declared_agent(context: ToolContext, agent: str, prompt: str) -> CallEnding:
-    """Has the caller's child `agent` answer `prompt`; makes that child when it is not there yet."""
+    """Ask the caller's child `agent`, and add that child if it does not exist."""
     view = context.services.store.view
     name = _name_for(context, agent, prompt)
     path = (*context.task_path, name)
@@ -460,7 +462,7 @@ async def ask_declared_agent(context: ToolContext, agent: str, prompt: str) -> C
         return await add_children(context, [read_sketch({"id": name, "prompt": prompt, "agent": agent})])
     child = view.get(str(addresses.agent_address(*path)))
     if child is None or child.spec["prototype"] != agent:
-        raise ToolFailed("Exists", f"there is a task `{agent}` below you that is not done by the agent of that name")
+        raise ToolFailed("Exists", f"your child task `{agent}` exists and has another agent: ask it with `discuss`")
     return messages.start_discussion(context, prompt, (child.address,), ())
 
 
@@ -470,7 +472,7 @@ def _is_this_very_call(context: ToolContext, name: str, prompt: str) -> bool:
 
 
 def _name_for(context: ToolContext, agent: str, prompt: str) -> str:
-    """The child to ask: `agent`. Library code answers its goal and is over: each call of it is another child."""
+    """Return the id of the child to ask. A library agent (code) answers once, so each call adds another child."""
     view, name = context.services.store.view, agent
     for number in range(2, limits.CHILDREN_MAX):
         child = view.get(str(addresses.agent_address(*context.task_path, name)))
@@ -483,7 +485,7 @@ def _name_for(context: ToolContext, agent: str, prompt: str) -> str:
 
 
 def resolve_declared_agent(context: ToolContext) -> CallEnding | None:
-    """What the child answered, as it is."""
+    """Return the answer of the child unchanged; None while it works on it."""
     if "ends" in context.call.status:
         return resolve_children(context)
     talk = messages.read_thread(context, str(context.call.status.get("thread")))

@@ -1,4 +1,4 @@
-"""Tools about hooks: attach one; as a hook give a verdict, read the transcript, leave, or take the foreground."""
+"""The hook tools: attach a hook; as a hook give a verdict, read the transcript, quit, or take over the session."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ from planloop.schemas.objects.hook import ACTIVE, OVER, Decision, HookPoint, hoo
 from planloop.schemas.resource import Resource
 from planloop.schemas.rules.language import CONDITIONS, EFFECTS
 
-# `hook` attaches a hook to the agent or to a descendant, by a patch. Its rights come from where it is attached, as
-# those of a child, and the gate checks that its program or model is within those of the author. A hook that attaches
-# one attaches it to the agent that it watches.
+# `hook` attaches a hook to the agent or to a descendant, by a patch. Like a child, the hook gets its rights from the
+# agent that it is attached to, and the gate checks that its program or model is within the rights of the author. A hook
+# that uses the tool attaches the new hook to the agent that it watches.
 
 UNCHANGED_HOOK_FIELDS: Final = ("on", "match", "rule", "run", "extends", "settings", "expires", "budget")
-"""Fields of a hook that are in the document what they are here."""
+"""Fields of a hook that the document has under the same name."""
 
 HOOK_AGENT_FIELDS: Final = ("prompt", "model", "tools")
 
@@ -94,25 +94,25 @@ async def hook(
 
 
 def hook_from_fields(fields: JsonObject) -> JsonObject:
-    """One hook as the plan is to have it. Raises ToolFailed."""
+    """Convert the arguments to a hook of the document. Raises ToolFailed."""
     written: JsonObject = {name: fields[name] for name in UNCHANGED_HOOK_FIELDS if name in fields}
     node = combine_fields(fields.get("more", {}), written)
     own: JsonObject = {name: fields[name] for name in HOOK_AGENT_FIELDS if name in fields}
     if own and "prompt" not in own and "extends" not in fields:
-        said = " and ".join(f"`{name}`" for name in own)
-        raise ToolFailed("BadArguments", f"{said} without `prompt`: say what the agent behind it is to watch out for")
+        names = " and ".join(f"`{name}`" for name in own)
+        raise ToolFailed("BadArguments", f"{names} without `prompt`: give the prompt of the hook agent")
     return combine_fields(node, {"agent": own} if own else {})
 
 
 def combine_fields(more: JsonObject, given: JsonObject) -> JsonObject:
-    """What `more` and the fields beside it say together. Raises ToolFailed where they say one thing differently."""
+    """Return `more` and `given` as one map. Raises ToolFailed if a field has two values."""
     if twice := [name for name in given if name in more and more[name] != given[name]]:
-        raise ToolFailed("BadArguments", f"`{twice[0]}` is given twice: in `more` and beside it")
+        raise ToolFailed("BadArguments", f"`{twice[0]}` has two values, one in `more` and one outside it")
     return more | given
 
 
 def _place(context: ToolContext, to: str) -> tuple[str, ...]:
-    """The path of the task with the agent to watch."""
+    """Return the path of the task whose agent the hook watches."""
     parts = tuple(part for part in to.removeprefix("agent/").removeprefix("task/").split("/") if part not in ("", "."))
     own = context.task_path
     return parts if parts[: len(own)] == own and len(parts) >= len(own) else (*own, *parts)
@@ -122,7 +122,7 @@ def _place(context: ToolContext, to: str) -> tuple[str, ...]:
 # opposite: an agent becomes a hook of a descendant, which becomes primary.
 
 ENDO_POINTS: Final = ("on-input", "before-reply")
-"""Where an agent that has handed over is asked: what the other is told, and what it is about to say."""
+"""The points of the hook that `endo` attaches: each message to the other agent, and each reply before it is sent."""
 
 
 def verdict(
@@ -135,14 +135,12 @@ def verdict(
     updated_input: Annotated[dict[str, Any] | None, Field(description="All arguments for its call, changed.")] = None,
 ) -> Settlement:
     """Answer the question that you were asked as a hook. This ends your turn."""
-    said: JsonObject = {"decision": decision, "reason": reason, "comment": comment}
+    answer: JsonObject = {"decision": decision, "reason": reason, "comment": comment}
     if updated_input is not None and decision in ("deny", "defer"):
-        raise ToolFailed(
-            "BadArguments", f"`updated_input` beside `{decision}`: a call that is not made has no arguments"
-        )
+        raise ToolFailed("BadArguments", f"`updated_input` is not allowed with `{decision}`, which prevents the call")
     if updated_input is not None:
-        said["updated_input"] = updated_input
-    return _given(context, said)
+        answer["updated_input"] = updated_input
+    return _given(context, answer)
 
 
 def leave(context: ToolContext, reason: str = "") -> Settlement:
@@ -153,7 +151,7 @@ def leave(context: ToolContext, reason: str = "") -> Settlement:
     own = context.seen.spec.watches
     back = session.session_return_changes(view, context.services.plan, context.agent, own) if own else ()
     return Settlement(
-        success("you are no hook any more"), (*_over(view, served, reason), *back), data={"over": _names(served)}
+        success("you are no longer a hook"), (*_over(view, served, reason), *back), data={"over": _names(served)}
     )
 
 
@@ -169,7 +167,7 @@ def transcript(
     watched = list(dict.fromkeys(one for one in known if agent in ("", one, one.partition("/")[2])))
     found = view.get(watched[0]) if len(watched) == 1 else None
     if found is None:
-        raise ToolFailed("NoSuchAgent", f"name one that you watch: {', '.join(dict.fromkeys(known))}")
+        raise ToolFailed("NoSuchAgent", f"name one agent that you watch: {', '.join(dict.fromkeys(known))}")
     # A search without a number covers all turns.
     newest = limits.TURNS_SEARCHED_MAX if text and turns == agent_hooks.TURNS_DEFAULT else turns
     chars = limits.HOOK_TRANSCRIPT_CHARS_MAX if turn is not None else agent_hooks.CHARS_DEFAULT
@@ -177,8 +175,8 @@ def transcript(
     messages = agent_hooks.excerpt_messages(
         statuses.read_agent_status(found.status), wanted, context.services.store.get_blob
     )
-    said = agent_hooks.excerpt_text(messages) or "nothing of the kind"
-    return Settlement(success(truncate_output(said.encode(), limits.RECALL_BYTES)))
+    found_text = agent_hooks.excerpt_text(messages) or "no matching messages"
+    return Settlement(success(truncate_output(found_text.encode(), limits.RECALL_BYTES)))
 
 
 def meta(context: ToolContext, reason: str = "") -> Settlement:
@@ -188,9 +186,9 @@ def meta(context: ToolContext, reason: str = "") -> Settlement:
     moved = session.session_move_changes(view, context.services.plan, context.agent, str(context.author))
     # `meta` reverts `endo`; the agent stays a hook of others.
     handed = [each for each in served if stated_name(each.spec) == _name_by(context)]
-    ended = _over(view, handed, reason or "it took the session back")
+    ended = _over(view, handed, reason or "the agent took the session back")
     watched = ", ".join(dict.fromkeys(str(each.spec["watches"]) for each in served))
-    return Settlement(success(f"the session is with you; {watched} is your subagent"), (*moved, *ended))
+    return Settlement(success(f"you talk with the person now; {watched} is your subagent"), (*moved, *ended))
 
 
 async def endo(
@@ -205,7 +203,7 @@ async def endo(
     _check_way_back(context)
     below = _below(context, subagent)
     view = context.services.store.view
-    words = f"the person talks with {below} now; you are asked about what it hears and says. `meta` takes it back"
+    words = f"the person talks with {below} now. You are asked about its messages. `meta` takes the conversation back"
     moved = session.session_move_changes(view, context.services.plan, below, str(context.author))
     if context.seen.spec.watches == below:  # It is its hook already.
         return Settlement(success(words), moved)
@@ -216,16 +214,16 @@ async def endo(
 
 
 def _check_way_back(context: ToolContext) -> None:
-    """Raises ToolFailed if a denial keeps the caller from `meta`: it could never take the session back."""
+    """Raise ToolFailed if the caller may not use `meta`: it could never take the session back."""
     rights = context.seen.spec.rights
     if denial := patterns.find_denial((*rights.deny, *rights.guarded), "meta", ()):
-        raise ToolFailed("NoWayBack", f"`{denial}` denies you `meta`: you could not take the session back")
+        raise ToolFailed("NoWayBack", f"`{denial}` denies you `meta`, so you could not take the session back")
 
 
 async def _attached(context: ToolContext, below: str, reason: str, moved: Sequence[Change]) -> Settlement:
-    """Has the plan say that the caller is a hook of the agent at `below`; in the same record the session moves.
+    """Attach the caller as a hook to the agent at `below`, and move the session in the same record.
 
-    Else that agent could end its task by an answer between the two. A hook of it that was over is asked again.
+    With two records, that agent could end its task by an answer between them. An ended hook of the caller is reused.
     """
     name = _name_by(context)
     path = (*json_pointer.task_pointer(addresses.parse_address(below).path), "hooks")
@@ -239,17 +237,17 @@ async def _attached(context: ToolContext, below: str, reason: str, moved: Sequen
 
 
 def _name_by(context: ToolContext) -> str:
-    """What the hooks are called that the caller becomes by `endo`."""
+    """Return the name of the hook that `endo` attaches for the caller."""
     own = "-".join(context.task_path) or "root"
     return f"by-{own[-limits.TASK_ID_CHARS_MAX :].strip('-')}"
 
 
 def _below(context: ToolContext, name: str) -> str:
-    """The descendant that the caller means; for the agent of a hook, the agent that it watches. Raises ToolFailed."""
+    """Resolve the name of a descendant; for the agent of a hook, of the agent that it watches. Raises ToolFailed."""
     watches, mine = context.seen.spec.watches, addresses.parse_address(context.agent)
     if watches:
         if name.removeprefix("agent/") not in (watches.partition("/")[2], addresses.parse_address(watches).name):
-            raise ToolFailed("NotBelow", f"your subagent is {watches}: to that one you hand over")
+            raise ToolFailed("NotBelow", f"you can hand over to {watches} only, the agent that you watch")
         return watches
     try:
         found = message_policy.resolve_names(context.services.store.view, context.seen.resource, name)
@@ -257,12 +255,12 @@ def _below(context: ToolContext, name: str) -> str:
         raise ToolFailed(error.reason, str(error)) from None
     below = [each for each in found if addresses.parse_address(each).is_within(mine) and each != context.agent]
     if len(below) != 1:
-        raise ToolFailed("NotBelow", f"`{name}` is no one agent below you: only to such you hand over")
+        raise ToolFailed("NotBelow", f"`{name}` does not name exactly one agent below you")
     return below[0]
 
 
 def _no_ring(context: ToolContext, below: str) -> None:
-    """Raises ToolFailed when the agent at `below` watches the caller, directly or through others."""
+    """Raise ToolFailed if the agent at `below` watches the caller, directly or through other hooks."""
     watching: dict[str, list[str]] = {}
     view = context.services.store.view
     for each in view.list("hook"):
@@ -272,38 +270,38 @@ def _no_ring(context: ToolContext, below: str) -> None:
     while front:
         for watched in watching.get(front.pop(), ()):
             if watched == context.agent:
-                raise ToolFailed("Ring", f"{below} is a hook of yours, so that you would wait for each other")
+                raise ToolFailed("Ring", f"{below} is a hook of yours: each of you would wait for the other")
             if watched not in known:
                 known.add(watched)
                 front.append(watched)
 
 
 def _served(context: ToolContext) -> Sequence[Resource]:
-    """The hooks of which the caller is the agent. Raises ToolFailed if there are none."""
+    """Return the hooks whose agent is the caller. Raises ToolFailed if there are none."""
     found = watchers.hooks_served(context.services.store.view, context.agent)
     if not found:
-        raise ToolFailed("NoHook", "only an agent that is a hook of another can do this")
+        raise ToolFailed("NoHook", "you are not a hook, and only a hook can do this")
     return found
 
 
 def _question(context: ToolContext) -> str | None:
-    """The question to a hook that the caller has to answer; None without one."""
+    """Return the id of the hook question that the caller has to answer; None if there is none."""
     asked = watchers.questions_answered(context.seen.status.mail.asked.values())
     return next((each.id for each in asked if each.kind == watchers.QUESTION_KEY), None)
 
 
-def _given(context: ToolContext, said: JsonObject) -> Settlement:
+def _given(context: ToolContext, answer: JsonObject) -> Settlement:
     if _question(context) is None:
-        raise ToolFailed("NoQuestion", "nobody waits for your verdict")
+        raise ToolFailed("NoQuestion", "no question waits for your verdict")
     opened = context.seen.status.open
     before = None if opened is None or opened.claim is None else opened.claim.get("result")
-    if isinstance(before, dict) and strictness(before.get("decision")) > strictness(said["decision"]):
-        return Settlement(success("what you said before is stricter, and counts"))
-    return Settlement(success("given"), turn={"claim": wrap_value({"kind": VERDICT_CLAIM, "result": said})})
+    if isinstance(before, dict) and strictness(before.get("decision")) > strictness(answer["decision"]):
+        return Settlement(success("your earlier verdict is stricter and stays in force"))
+    return Settlement(success("recorded"), turn={"claim": wrap_value({"kind": VERDICT_CLAIM, "result": answer})})
 
 
 def _over(view: View, hooks: Sequence[Resource], reason: str) -> tuple[Change, ...]:
-    merge: JsonObject = {"state": OVER, "why": reason or "it has quit"}
+    merge: JsonObject = {"state": OVER, "why": reason or "the hook has quit"}
     return tuple(
         SetStatus(each.address, each.uid, {**merge, "incarnation": watchers.watched_incarnation(view, each)})
         for each in hooks

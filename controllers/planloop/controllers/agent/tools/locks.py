@@ -1,4 +1,4 @@
-"""`lock` and `release` files; `contest` a lock, which opens a conflict; `resolve` one."""
+"""The lock tools: `lock` and `release` files, `contest` a lock (opens a conflict), and `resolve` a conflict."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from planloop.schemas.log.patch import Patch, PatchAccepted
 from planloop.schemas.objects.conflict import PERSON, ConflictParty, RulingKind, party_name
 from planloop.schemas.objects.lock import LockMode
 
-# A call of `lock` takes all files or none, until they are released or the task ends, in addition to the locks that
-# writes take. A write lock needs the right to write.
+# A call of `lock` takes all files or none, until they are released or the task ends. Writes take their own locks in
+# addition. A write lock needs the right to write.
 
 _WILD: Final = frozenset("*?")
 
@@ -69,11 +69,11 @@ def release(
     """Release locks, by default all, so that waiting agents can continue. Name paths as you locked them."""
     seen, view = context.seen, context.services.store.view
     owner = call_locks.lock_owner(seen)
-    # What the plan declares is its task's, not the agent's to give.
+    # Locks that the plan declares belong to the task; the agent cannot release them.
     mine = {path for path, one in grants.held_locks(view, owner) if one.owner == owner.address}
     wanted = mine if paths is None else {lock_name(context, path) for path in paths}
     if missing := wanted - mine:
-        raise ToolFailed("NotHeld", f"you do not hold {call_locks.name_paths(missing)}")
+        raise ToolFailed("NotHeld", f"you have no lock on {call_locks.name_paths(missing)}")
     if not wanted:
         return Settlement(success("you hold no locks"))
     # Releasing a glob releases all paths in it.
@@ -83,19 +83,19 @@ def release(
 
 
 def locks_of_write(context: ToolContext) -> Mapping[str, LockMode]:
-    """The file that a call of `write` or `edit` is about, wherever it is; none when the tool itself will refuse it."""
+    """Return the file that a call of `write` or `edit` locks; none if the tool will reject the path."""
     with suppress(ToolDenied, ToolFailed):
         return {file_target.path_to_lock(context, str(context.spec.arguments.get("path") or "")): "write"}
     return {}
 
 
 def locks_of_dump(context: ToolContext) -> Mapping[str, LockMode]:
-    """The file of this machine that a call of `dump` is about."""
+    """Return the host file that a call of `dump` locks."""
     return locks_of_argument("path", context)
 
 
 def locks_of_argument(argument: str, context: ToolContext) -> Mapping[str, LockMode]:
-    """The files of this machine that the call's argument of that name leads to, one or a list; others are left."""
+    """Return the host files named by this argument of the call, a path or a list. Invalid paths are skipped."""
     given = context.spec.arguments.get(argument)
     paths = given if isinstance(given, list) else [given]
     found = dict[str, LockMode]()
@@ -108,13 +108,13 @@ def locks_of_argument(argument: str, context: ToolContext) -> Mapping[str, LockM
 
 
 def lock_name(context: ToolContext, path: str) -> str:
-    """The canonical path or glob as locks name it. Raises ToolDenied and ToolFailed."""
+    """Return the canonical name in locks of a path or glob. Raises ToolDenied and ToolFailed."""
     found, space = file_target.locate_path(context, path), context.workspace
     return found.lock if isinstance(found, ContainerPath) else space.locked(canonical_path(space, found))
 
 
 def _locked_path(context: ToolContext, path: str, mode: LockMode) -> str:
-    """The same, if the agent may have it. Raises ToolDenied and ToolFailed."""
+    """The same, after a check of the agent's rights. Raises ToolDenied and ToolFailed."""
     placed, space = file_target.locate_path(context, path), context.workspace
     if isinstance(placed, ContainerPath):
         file_target.require_right(context, placed, mode, "lock")
@@ -123,7 +123,7 @@ def _locked_path(context: ToolContext, path: str, mode: LockMode) -> str:
     if closed := CLOSED_NAMES & {
         name.casefold() for name in found.split("/")
     }:  # Forks' files have their names from there.
-        raise ToolDenied(f"`{found}`: {min(closed)} is no place to work in, and nothing there can be locked")
+        raise ToolDenied(f"`{found}`: agents cannot work in {min(closed)}, so nothing there can be locked")
     globs = space.read if mode == "read" else space.write
     if not patterns.path_matches(globs, found):
         raise outside_rights(found, mode, globs)
@@ -135,9 +135,9 @@ def _locked_path(context: ToolContext, path: str, mode: LockMode) -> str:
 
 
 def canonical_path(space: Workspace, path: str) -> str:
-    """The path after links, relative to the plan's folder; of a glob the names before its first wildcard are walked.
+    """Resolve the links in a path, or in the part of a glob before its first wildcard, relative to the plan's folder.
 
-    Raises ToolDenied and ToolFailed: BadPath for a glob that steps back from what it may be about.
+    Raises ToolDenied and ToolFailed: BadPath for a glob with `..` after a wildcard.
     """
     names = path.split("/")
     fixed = next((index for index, name in enumerate(names) if _WILD & set(name)), len(names))
@@ -146,7 +146,7 @@ def canonical_path(space: Workspace, path: str) -> str:
     base = space.leads_to("/".join(names[:fixed]) or ("/" if path.startswith("/") else "."))
     rest = [name for name in names[fixed:] if name not in ("", ".")]
     if ".." in rest:
-        raise ToolFailed("BadPath", f"`{path}` steps back behind a wildcard: name the folder itself")
+        raise ToolFailed("BadPath", f"`{path}` has `..` after a wildcard: name the folder itself")
     return "/".join((*(() if base == "." else (base,)), *rest))
 
 
@@ -168,20 +168,20 @@ def contest(
     owner, wants = grants.lock_owner(context.seen.resource), dict.fromkeys(wanted, CONTESTED_MODE)
     others = tuple(detection.holders_against(view, owner, wants))
     if not others:
-        raise ToolFailed("NoConflict", f"nobody keeps you off {name_paths(wanted)}: take it with `lock`, or write")
+        raise ToolFailed("NoConflict", f"no agent blocks {name_paths(wanted)}: take it with `lock`, or write")
     seen = context.seen
     party = ConflictParty(context.agent, seen.resource.uid, seen.status.incarnation, intent, proposal)
     made = detection.open_conflicts(view, party, others, wanted, "contest", seen.now)
     if not made:
-        raise ToolFailed("TooMany", f"{limits.CONFLICTS_OPEN_MAX} conflicts stand already: wait until some are over")
-    words = ". ".join(_stands(context, one) for one in made)
+        raise ToolFailed("TooMany", f"{limits.CONFLICTS_OPEN_MAX} conflicts are open, which is the limit: wait")
+    words = ". ".join(_describe_opened(context, one) for one in made)
     found = [one.address for one in made]
     changes = tuple(change for one in made for change in one.changes)
     return Settlement(success(f"{words}. You are told the ruling", {"conflicts": found}), changes)
 
 
-def _stands(context: ToolContext, made: OpenedConflict) -> str:
-    """A conflict as text: its parties and who rules."""
+def _describe_opened(context: ToolContext, made: OpenedConflict) -> str:
+    """A conflict as text: its parties and who decides it."""
     above = decide.nearest_ancestor(context.agent, made.against)
     before = decide.nearest_able(context.services.store.view, above)
     where = "a person" if before == PERSON else before
@@ -200,22 +200,22 @@ async def resolve(
 
     The conflict's message explains `how` and `for_agent`. Both agents get your `plan`.
     """
-    world = context.services
+    services = context.services
     try:
         made = resolution.plan_resolution(
-            world.store.view,
+            services.store.view,
             live_document(context),
             ResolutionRequest(conflict, how, for_agent, plan),
             context.author,
-            world.clock.now(),
+            services.clock.now(),
         )
-    except InvalidResolution as fault:
-        raise ToolFailed(fault.reason, str(fault)) from None
+    except InvalidResolution as error:
+        raise ToolFailed(error.reason, str(error)) from None
     words = describe_resolution(made)
     if made.is_again:
         return Settlement(success(words))
-    patch = Patch(context.author, made.ops, world.store.view.rev, words)
-    verdict = await world.gate.rule(patch, made.changes, made.also)
+    patch = Patch(context.author, made.ops, services.store.view.rev, words)
+    verdict = await services.gate.rule(patch, made.changes, made.also)
     settlement = verdict_settlement(verdict, words)
     return (
         settlement
@@ -225,5 +225,5 @@ async def resolve(
 
 
 def describe_resolution(made: ConflictResolution) -> str:
-    """The ruling in a line."""
+    """Return the decision in one line."""
     return f"ruled `{made.ruling.how}` for {party_name(made.ruling.for_agent)}"

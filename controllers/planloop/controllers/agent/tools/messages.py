@@ -1,4 +1,4 @@
-"""Tools that talk: `send`, `discuss`, `bridge`, and the claims `done` and `fail`."""
+"""The messaging tools `send`, `discuss` and `bridge`, and the tools `done` and `fail` that end a task."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ from planloop.schemas.objects.message import (
 from planloop.schemas.objects.task import ENDED, is_task_over
 from planloop.schemas.resource import Resource
 
-# Speakers write their answers into the row of the thread (`planloop.controllers.agent.mail.wake_reasons`). The
-# waiting call reads only that row, so it continues after any crash. A speaker that is gone is skipped, one that
-# cannot continue reports it, and one that is silent for `limits.ANSWER_WAIT_S` is reported as silent.
+# Speakers write their answers into the row of the thread (`planloop.controllers.agent.mail.wake_reasons`). The waiting
+# call reads only that row, so it continues after any crash. A speaker that was removed is skipped. For one that cannot
+# continue, or does not answer within `limits.ANSWER_WAIT_S`, the answer is the reason.
 
 
 @frozen
@@ -67,28 +67,28 @@ class ThreadState:
         return self.context.seen.now
 
     def answer(self, index: int) -> ThreadAnswer | None:
-        """The answer of the speaker at `index`, or why there will be none; None while it may still answer."""
-        said = self.status.answers.get(question_id(self.address, index))
-        if said is not None:
-            return said
+        """The answer of the speaker at `index`, or the reason why there is none; None while it may still answer."""
+        given = self.status.answers.get(question_id(self.address, index))
+        if given is not None:
+            return given
         speaker = self.view.get(self.spec.speakers[index])
         if speaker is None:
-            return ThreadAnswer("it is gone", "Gone")
+            return ThreadAnswer("the agent was removed", "Gone")
         if (why := why_no_answer(self.view, speaker, self.context.agent)) is not None:
             return why
         if self.now >= self.status.asked_at + limits.ANSWER_WAIT_S:
             state, why = speaker.state or "new", speaker.status.get("why")
-            return ThreadAnswer(f"no answer yet: it is {state}{f', {why}' if why else ''}", "NoAnswer")
+            return ThreadAnswer(f"no answer yet: the agent is {state}{f', {why}' if why else ''}", "NoAnswer")
         return None
 
     @property
     def due_at(self) -> float:
-        """When the speaker that is asked now is passed over."""
+        """When the call stops waiting for the current speaker, in seconds since 1970."""
         return self.status.asked_at + limits.ANSWER_WAIT_S
 
 
 def read_thread(context: ToolContext, address: str) -> ThreadState | None:
-    """The thread at `address`; None when it is gone."""
+    """Return the thread at `address`; None if it was removed."""
     found = context.services.store.view.get(address)
     if found is None:
         return None
@@ -98,7 +98,7 @@ def read_thread(context: ToolContext, address: str) -> ThreadState | None:
 
 
 def open_thread(context: ToolContext, spec: ThreadSpec) -> tuple[str, tuple[Change, ...]]:
-    """The address of a new thread for the call of `context`, and the changes that open it."""
+    """Return the address of a new thread for the call of `context`, and the changes that open it."""
     address = f"thread/{context.spec.op}"
     uid = message.thread_uid(address)
     status: JsonObject = {"state": "open", "asked": 0, "asked_at": context.seen.now}
@@ -106,19 +106,19 @@ def open_thread(context: ToolContext, spec: ThreadSpec) -> tuple[str, tuple[Chan
 
 
 def ask_speaker_changes(talk: ThreadState, index: int, body: Json) -> tuple[Change, ...]:
-    """The changes that ask the speaker at `index`; a speaker that cannot be reached has answered with that."""
+    """Return the changes that ask the speaker at `index`. If it cannot be reached, the reason becomes its answer."""
     question = question_id(talk.address, index)
     delivered = _delivered(talk, talk.spec.speakers[index], question, body, asks=True)
     if isinstance(delivered, DeliveryRefused):
-        said = wrap_value(ThreadAnswer(delivered.message, delivered.reason).to_json())
-        return (SetStatus(talk.address, message.thread_uid(talk.address), {"answers": {question: said}}),)
+        answer = wrap_value(ThreadAnswer(delivered.message, delivered.reason).to_json())
+        return (SetStatus(talk.address, message.thread_uid(talk.address), {"answers": {question: answer}}),)
     return delivered
 
 
 def share_changes(talk: ThreadState, name: str, body: Json, *, but: Sequence[str]) -> tuple[Change, ...]:
-    """The changes that give `body` to all agents of the thread, except `but`, to read with their next turn.
+    """Return the changes that send `body` to all agents of the thread except `but`, to read in their next turn.
 
-    An agent that is gone or has no room gets nothing, and the others do not wait for it.
+    Agents that were removed or have a full inbox are skipped.
     """
     changes: tuple[Change, ...] = ()
     for receiver in dict.fromkeys((*talk.spec.speakers, *talk.spec.listeners)):
@@ -129,7 +129,7 @@ def share_changes(talk: ThreadState, name: str, body: Json, *, but: Sequence[str
 
 
 def next_speaker(talk: ThreadState, answer: ThreadAnswer) -> tuple[ThreadState, SetStatus]:
-    """The thread when `answer` has been given to the question in hand and the next speaker has the word."""
+    """Return the thread after `answer` to the current question, with the next speaker asked."""
     question, index = question_id(talk.address, talk.status.asked), talk.status.asked + 1
     status = ThreadStatus(index, talk.now, {**talk.status.answers, question: answer})
     merge: JsonObject = {"asked": index, "asked_at": talk.now, "answers": {question: wrap_value(answer.to_json())}}
@@ -137,15 +137,15 @@ def next_speaker(talk: ThreadState, answer: ThreadAnswer) -> tuple[ThreadState, 
 
 
 def close_thread_changes(talk: ThreadState, spoke: Iterable[str]) -> tuple[Change, ...]:
-    """The changes that end the thread: the object goes, and everybody who was in it keeps one state record of it."""
-    # No address: what a model reads has no ids. Of two discussions the newer record is kept, what was said in both.
+    """Return the changes that end the thread. The object is removed; each agent in it keeps one state record."""
+    # No address, because models read no generated ids. The key is constant, so an agent keeps the newest record only.
     facts: JsonObject = {"key": "discussion", "discussion": "over", "spoke": list(dict.fromkeys(spoke))}
     drop = Drop(talk.address, message.thread_uid(talk.address))
     return (drop, *share_changes(talk, "closed", facts, but=()))
 
 
 def short_name(context: ToolContext, address: str) -> str:
-    """An agent as those in a thread call it: its path below the caller, else its whole path."""
+    """Return the name of an agent in a discussion: its path below the caller, else its full path."""
     path = address.partition("/")[2]
     own = "/".join(context.task_path)
     return path.removeprefix(f"{own}/") if own else path
@@ -172,27 +172,28 @@ def _delivered(
 
 
 def why_no_answer(view: View, speaker: Resource, asker: str) -> ThreadAnswer | None:
-    """Why an agent will not answer now; None if it may still answer.
+    """Return why an agent cannot answer now; None if it may still answer.
 
-    It is paused, or it waits for a message of the asking agent: neither would ever continue.
+    A paused agent cannot, nor can one that waits for a decision of `asker`: both would wait forever.
     """
     task = view.get(str(speaker.spec["task"]))
     if task is not None and task.spec["pause"] and task.state not in ENDED:
-        return ThreadAnswer(f"it is paused; plan resume {task.address}", "Paused")
+        return ThreadAnswer(f"the agent is paused: run `plan resume {task.address}`", "Paused")
     for each in view.owned_by(speaker.address):
         if each.kind == "approval" and each.state == WAITING and each.spec["what"].get("of") == asker:
             what = each.spec["what"]
             text = (
-                f"it asks first, as {each.address}: {what.get('kind')} {what.get('what')!r}, because {each.spec['why']}"
+                f"the agent waits for your decision on {each.address}: {what.get('kind')} {what.get('what')!r}, "
+                f"because {each.spec['why']}"
             )
-            return ThreadAnswer(f"{text}. Say yes or no with `answer`, then ask again with `discuss`", "AsksFirst")
+            return ThreadAnswer(f"{text}. Decide it with `answer`, then ask again with `discuss`", "AsksFirst")
     return None
 
 
-# Each answer is one step, made when the waiting call is checked: the answer is shared and the next speaker is asked.
-# The last answer ends the call with all of them. A failure of a speaker is text like any other answer.
+# Each answer is one step, taken when the waiting call is checked: the answer is shared and the next speaker is asked.
+# The last answer ends the call with all answers. A failure of a speaker is text like any other answer.
 
-YOUR_TURN = "it is your turn: answer what was asked"
+YOUR_TURN = "It is your turn. Answer the question of this discussion."
 
 
 def discuss(
@@ -211,7 +212,7 @@ def discuss(
 
 
 def start_discussion(context: ToolContext, prompt: str, spoken: tuple[str, ...], heard: tuple[str, ...]) -> PendingCall:
-    """The call waits for a new thread, in which everybody has heard the prompt and the first speaker is asked."""
+    """Open a thread, share the prompt with all agents in it, ask the first speaker, and wait."""
     spec = ThreadSpec("discuss", context.agent, prompt, spoken, heard, context.call.address)
     address, made = open_thread(context, spec)
     talk = ThreadState(context, address, spec, ThreadStatus(asked_at=context.seen.now))
@@ -227,15 +228,15 @@ def _participants(
     is_blank = speakers is None and listeners is None
     heard = _still(context, kept.get("listeners", ())) if is_blank else _named(context, listeners or [])
     if not spoken:
-        raise ToolFailed("NoSpeakers", "say who is to speak: you have talked to nobody yet")
+        raise ToolFailed("NoSpeakers", "`speakers` is required: you have no child and no earlier discussion")
     if len(spoken) > limits.SPEAKERS_MAX or len(heard) > limits.LISTENERS_MAX:
-        words = f"at most {limits.SPEAKERS_MAX} turns to speak and {limits.LISTENERS_MAX} listeners"
-        raise ToolFailed("TooMany", f"a discussion has {words}")
+        words = f"{limits.SPEAKERS_MAX} turns of speakers and {limits.LISTENERS_MAX} listeners"
+        raise ToolFailed("TooMany", f"a discussion has at most {words}")
     return spoken, tuple(each for each in heard if each not in spoken)
 
 
 def _still(context: ToolContext, known: Sequence[str]) -> tuple[str, ...]:
-    """Agents of the last discussion that the caller may still talk to; asking one that is gone reports it."""
+    """Return the agents of the last discussion that the caller may still talk to, including removed ones."""
     view, caller = context.services.store.view, context.seen.resource
     is_open = [
         each
@@ -257,7 +258,7 @@ def _named(context: ToolContext, names: Sequence[str]) -> tuple[str, ...]:
 
 
 def resolve_discussion(context: ToolContext) -> CallEnding | None:
-    """A step further when the speaker that is asked has answered; the end with the last one."""
+    """Take the next step when the current speaker has answered; end the call after the last one."""
     talk = read_thread(context, str(context.call.status.get("thread")))
     if talk is None:
         return Settlement(failure("Gone", "the discussion was closed"))
@@ -306,17 +307,19 @@ def done(
     open_children = [child.address for child in context.seen.context.children if child.is_live]
     if open_children:
         names = ", ".join(open_children[: limits.CHILDREN_NAMED_MAX])
-        return Settlement(failure("ChildrenOpen", f"not finished: {names} still at work. Wait, or terminate them"))
+        return Settlement(
+            failure("ChildrenOpen", f"Not finished: {names} still at work. Wait for them or `terminate` them.")
+        )
     if context.seen.nature.is_model and has_unread_news(context.seen):
-        return Settlement(failure(UNREAD_ERROR, "not finished: there is news that you have not heard; it follows"))
+        return Settlement(failure(UNREAD_ERROR, "Not finished: you have unread messages. They follow."))
     if context.seen.nature.is_model and (failed := _not_accepted(context.seen, accept)):
-        ways = "mend it with `edit` or `task`, take it away with `terminate`, or say done with it in `accept`"
-        return Settlement(failure(CHILD_FAILED, f"not finished: {describe_failures(failed)}; {ways}"))
+        ways = "Fix it with `edit_plan` or `task`, remove it with `terminate`, or name it in `accept`."
+        return Settlement(failure(CHILD_FAILED, f"Not finished: {describe_failures(failed)}. {ways}"))
     return _claim("done", result)
 
 
 def _not_accepted(agent: ObservedAgent, accept: Sequence[str]) -> list[ObservedChild]:
-    """The failed children that are not among `accept`, by address, path or last id."""
+    """Return the failed children that `accept` does not name by address, path or id."""
     return [child for child in failed_children(agent) if not _names(child.address) & set(accept)]
 
 
@@ -333,7 +336,7 @@ def fail(context: ToolContext, reason: Annotated[str, Field(min_length=1)]) -> S
 def _claim(kind: Literal["done", "fail"], result: Json) -> Settlement:
     if len(encode(result)) > limits.CLAIM_BYTES_MAX:
         raise ToolFailed(
-            "TooLong", f"a result has at most {limits.CLAIM_BYTES_MAX} bytes: put it in a file and name it"
+            "TooLong", f"a result has at most {limits.CLAIM_BYTES_MAX} bytes: write it to a file and name the file"
         )
     words = "claimed; the checks decide" if kind == "done" else "given up"
     return Settlement(success(words), turn={"claim": wrap_value({"kind": kind, "result": result})})
@@ -372,7 +375,7 @@ def send(
         if isinstance(delivered, DeliveryRefused):
             return Settlement(failure(delivered.reason, delivered.message))
         changes += delivered
-    words = f"delivered to {', '.join(found)}" if found else "nobody is there"
+    words = f"delivered to {', '.join(found)}" if found else f"not delivered: you have no {to}"
     notes = [note for receiver in found if (note := _not_read(view, receiver))]
     return Settlement(success("\n".join((words, *notes))), tuple(changes), data={"to": list(found)})
 
@@ -400,39 +403,39 @@ def _reachable(context: ToolContext, to: str) -> Sequence[str]:
 
 
 def _mode(context: ToolContext, receiver: str, wanted: Delivery | None) -> Delivery:
-    """How a message is delivered: down it steers and up it waits, unless the sender says otherwise."""
+    """Return the delivery mode: by default `steer` for descendants of the sender and `queue` for others."""
     is_below = addresses.parse_address(receiver).is_within(addresses.parse_address(context.agent))
     if wanted is None:
         return "steer" if is_below else "queue"
     if wanted != "queue" and not is_below:
-        raise ToolFailed("NotAllowed", f"you may not {wanted} {receiver}: only those below you")
+        raise ToolFailed("NotAllowed", f"you may not {wanted} {receiver}: only agents below you")
     return wanted
 
 
 def _incarnation(view: View, receiver: str) -> int | None:
-    """The run of the receiver that is at work; None when it has not begun."""
+    """Return the number of the receiver's current incarnation; None if it has not started."""
     agent = view.get(receiver)
     return None if agent is None else agent.status.get("incarnation") or None
 
 
 def _not_read(view: View, receiver: str) -> str:
-    """Why a message is not read for now, in words; empty when the receiver is at work or wakes for it."""
+    """Return why the receiver does not read a message now; empty if it is at work or wakes for it."""
     agent = view.get(receiver)
     task = None if agent is None else view.get(str(agent.spec["task"]))
     if agent is None or task is None:
         return ""
     if task.state in ENDED or is_task_over(task.status):
-        return f"{receiver}: its task is {task.state}; it reads this when it is asked something with `discuss`"
+        return f"{receiver}: its task is {task.state}; it reads this when it is asked with `discuss`"
     if task.spec["pause"]:
-        return f"{receiver} is paused; it reads this when it goes on"
+        return f"{receiver} is paused; it reads this when it is resumed"
     if agent.state in (AgentState.PARKED, AgentState.BLOCKED):
-        return f"{receiver} is {agent.state}, {agent.status.get('why')}; it reads this when that is over"
+        return f"{receiver} is {agent.state}, {agent.status.get('why')}; it reads this afterwards"
     return ""
 
 
 def message_from_call(context: ToolContext, receiver: str, body: Json, kind: MessageKind, index: int) -> Message:
-    """The `index`-th message of this call, to `receiver`."""
-    # The id comes from the operation, so that nothing that is done twice can arrive twice.
+    """Return the `index`-th message of this call, to `receiver`."""
+    # The id derives from the operation, so a repeated call delivers the message only once.
     seen, message_id = context.seen, f"{context.spec.op}.{index}"
     view = context.services.store.view
     return Message(
@@ -463,23 +466,24 @@ def bridge(
     """
     found = tuple(dict.fromkeys(_below(context, name) for name in members))
     if len(found) < 2:
-        raise ToolFailed("BadArguments", "a bridge has two ends or more")
+        raise ToolFailed("BadArguments", "a bridge needs at least two different agents")
     names = ", ".join(short_name(context, each) for each in found)
     open_ones = [each for each in context.seen.objects.threads.values() if each.spec["kind"] == "bridge"]
-    standing = [each for each in open_ones if set(each.spec["speakers"]) == set(found)]
+    existing = [each for each in open_ones if set(each.spec["speakers"]) == set(found)]
     if close:
-        if not standing:
+        if not existing:
             raise ToolFailed("NotFound", f"there is no bridge between {names}")
-        drops = tuple(Drop(each.address, each.uid) for each in standing)
+        drops = tuple(Drop(each.address, each.uid) for each in existing)
         return Settlement(
-            success(f"{names} may not write to each other any more"), (*drops, *_told(context, found, "closed", about))
+            success(f"{names} may no longer write to each other"),
+            (*drops, *_notices(context, found, "closed", about)),
         )
-    if standing:
-        return Settlement(success(f"{names} may write to each other already"))
+    if existing:
+        return Settlement(success(f"{names} may already write to each other"))
     if len(open_ones) >= limits.BRIDGES_MAX:
-        raise ToolFailed("TooMany", f"at most {limits.BRIDGES_MAX} bridges stand at once: close one")
+        raise ToolFailed("TooMany", f"you have {limits.BRIDGES_MAX} open bridges, which is the limit: close one")
     _, opened = open_thread(context, ThreadSpec("bridge", context.agent, about, found))
-    return Settlement(success(f"{names} may write to each other"), (*opened, *_told(context, found, "open", about)))
+    return Settlement(success(f"{names} may write to each other"), (*opened, *_notices(context, found, "open", about)))
 
 
 def _below(context: ToolContext, name: str) -> str:
@@ -489,13 +493,13 @@ def _below(context: ToolContext, name: str) -> str:
         raise ToolFailed(error.reason, str(error)) from None
 
 
-def _told(context: ToolContext, members: tuple[str, ...], state: str, about: str = "") -> tuple[Change, ...]:
+def _notices(context: ToolContext, members: tuple[str, ...], state: str, about: str = "") -> tuple[Change, ...]:
     changes: tuple[Change, ...] = ()
     for member in members:
         others = [each.partition("/")[2] for each in members if each != member]
         facts: JsonObject = {"key": f"bridge to {', '.join(others)}", "bridge": state, "with": others, "about": about}
         message_id = f"{context.spec.op}.{member.partition('/')[2]}"
-        told = Message(message_id, "state", context.agent, member, facts, context.seen.now, wakes=False)
-        delivered = message_policy.delivery_changes(context.services.store.view, told)
+        notice = Message(message_id, "state", context.agent, member, facts, context.seen.now, wakes=False)
+        delivered = message_policy.delivery_changes(context.services.store.view, notice)
         changes += () if isinstance(delivered, DeliveryRefused) else delivered
     return changes

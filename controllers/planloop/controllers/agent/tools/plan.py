@@ -1,7 +1,7 @@
 """The plan tools: show the plan, and submit patches to the gate.
 
-All are safe to repeat: if the owner dies between the record of the gate and that of the call, the patch is submitted
-again and found to be applied. `task` is in `planloop.controllers.agent.tools.delegation`.
+All are safe to repeat: if the owner crashes between the record of the gate and the record of the call, the patch is
+submitted again and found to be applied. `task` is in `planloop.controllers.agent.tools.delegation`.
 """
 
 from __future__ import annotations
@@ -26,14 +26,16 @@ from planloop.schemas.objects.call import CallResult, CallState
 
 GOAL_CHARS: Final = 160
 
+ALREADY_APPLIED: Final = "no change: the plan already has this value"
+
 
 def plan_outline(view: RegistryObjects, address: str) -> str:
-    """The tasks from `address` down."""
+    """Return the tasks from `address` down, one per line, as `plan_view` shows them."""
     lines: list[str] = []
     _add(view, address, 0, lines)
     surplus = len(lines) - limits.OUTLINE_LINES_MAX
     if surplus > 0:
-        lines[limits.OUTLINE_LINES_MAX :] = [f"[… {surplus} more tasks; name one below …]"]
+        lines[limits.OUTLINE_LINES_MAX :] = [f"[… {surplus} more tasks; use `path` to see them …]"]
     return "\n".join(lines)
 
 
@@ -54,7 +56,7 @@ def _add(view: RegistryObjects, address: str, depth: int, lines: list[str]) -> N
 
 
 def live_document(context: ToolContext) -> JsonObject:
-    """The present plan document."""
+    """Return the current plan document."""
     plan = context.services.store.view.get(context.services.plan)
     return {} if plan is None else plan.spec
 
@@ -62,12 +64,12 @@ def live_document(context: ToolContext) -> JsonObject:
 async def patch_as_agent(
     context: ToolContext, ops: Sequence[PatchOp], reason: str, changes: Sequence[Change] = ()
 ) -> Settlement:
-    """Puts `ops` to the gate under the agent's name; a document that says so already is success.
+    """Submit `ops` to the gate in the agent's name. It succeeds if the document already has these values.
 
-    `changes` take effect in the same record if it is accepted, and with the call when the plan is so already.
+    `changes` are appended with the patch if it is accepted, or with the call if the document needs no patch.
     """
-    if all(_holds(context, op) for op in ops):
-        return Settlement(success("the plan is so already"), tuple(changes))
+    if all(_is_applied(context, op) for op in ops):
+        return Settlement(success(ALREADY_APPLIED), tuple(changes))
     turn = context.seen.status.open
     base_rev = context.seen.plan_rev if turn is None else turn.news.base_rev
     patch = Patch(context.author, tuple(ops), base_rev, reason)
@@ -76,26 +78,27 @@ async def patch_as_agent(
 
 
 def verdict_settlement(verdict: PatchVerdict, words: str = "accepted") -> Settlement:
-    """The gate's verdict as a result. Its text names no revision: a model that is replayed must read the same again."""
+    """Return the gate's verdict as a result. Its text has no revision, so that a replayed model reads the same text."""
     match verdict:
         case PatchAccepted(rev=rev, notes=notes):
             return Settlement(success("\n".join((words, *notes)), {"rev": rev}))
         case PatchHeld(approval=approval, why=why):
-            text = f"held, a person has to say yes: {why}. You are told the answer"
+            text = f"held until a person approves it: {why}. You are told the answer"
             return Settlement(CallResult(CallState.SUCCEEDED, text, value={"held": approval}))
-        case PatchRefused(faults=faults):
-            return Settlement(failure("Refused", "\n".join(_words(fault) for fault in faults)))
+        case PatchRefused(faults=problems):
+            return Settlement(failure("Refused", "\n".join(map(_describe, problems))))
 
 
-def _words(fault: PatchProblem) -> str:
-    where = f" at {json_pointer.render_pointer(fault.path)}" if fault.path else ""
-    return f"refused ({fault.rule}){where}: {fault.message}" + (f"\n  {fault.hint}" if fault.hint else "")
+def _describe(problem: PatchProblem) -> str:
+    where = f" at {json_pointer.render_pointer(problem.path)}" if problem.path else ""
+    return f"refused ({problem.rule}){where}: {problem.message}" + (f"\n  {problem.hint}" if problem.hint else "")
 
 
-def _holds(context: ToolContext, op: PatchOp) -> bool:
-    """Whether the plan already says what `op` would make it say: so when a call is made again after a crash.
+def _is_applied(context: ToolContext, op: PatchOp) -> bool:
+    """Whether the plan already has the value that `op` sets, for example in a call that is repeated after a crash.
 
-    Of hooks an agent learns this of its own words only, and a path that is spelled in another way is for the gate.
+    For hooks, only if the agent set the value itself: it must not learn about hooks of others. Paths with an alias are
+    left to the gate.
     """
     if not ALIASES.keys().isdisjoint(op.path) or (HOOKS in op.path and not _is_its_word(context, op)):
         return False
@@ -110,7 +113,7 @@ def _holds(context: ToolContext, op: PatchOp) -> bool:
 
 
 def _is_its_word(context: ToolContext, op: PatchOp) -> bool:
-    """Whether the agent itself was the last to change what `op` is about."""
+    """Whether the agent itself was the last to change the value at the path of `op`."""
     plan = context.services.store.view.get(context.services.plan)
     stamp = None if plan is None else field_ownership.last_change(plan.status.get("stamps", {}), op.path)
     return stamp is not None and stamp.author == context.author
@@ -183,7 +186,7 @@ def _tokens(task_path: PointerTokens, path: str) -> PointerTokens:
 
 
 def absolute_operation(task_path: PointerTokens, raw: Json) -> Json:
-    """An operation of an agent with paths from the root: without a leading `/` they are below its own task.
+    """Return an agent's operation with absolute paths: a path without a leading `/` is below its own task.
 
     Raises ToolFailed.
     """

@@ -1,8 +1,8 @@
 """`request` asks the parent or an operator for something; `answer` answers a request or a question.
 
-A request is an approval object owned by the agent that asks. If a request for budget, a tool or a model is approved, it
-becomes a patch signed by the approver, so an approver cannot grant more than it has. The controller of the asking agent
-delivers the answer, and reports when no one is left to give it.
+A request is an approval object owned by the agent that asks. An approved request for budget, a tool or a model becomes
+a patch in the approver's name, so an approver cannot grant more than it has. The controller of the asking agent
+delivers the answer, and tells the agent if no approver is left.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ def request(
     """Ask for something that you lack. Continue or sleep: you are told the answer."""
     view, mine = context.services.store.view, addresses.parse_address(context.agent)
     number = context.seen.status.mail.requests + 1
-    # Named by who asks for the how-manieth time, for a name that a model reads must be the same when all is replayed.
+    # The name is derived from the agent and a counter: models read it, so it must be the same in a replay.
     address, uid = f"approval/{'.'.join(mine.path) or 'root'}.{number}", Uid(context.spec.op)
-    # What watches an agent does not ask that one for anything: it is not to know of it.
+    # A hook's agent never asks the agent that it watches, which must not know about the hook.
     is_hook = bool(context.seen.spec.watches)
     above = message_policy.nearest_agent_above(view, mine) if to == "parent" and not is_hook else None
     spec = ApprovalSpec("request", str(context.author), why, {"kind": kind, "what": what, "of": above or OPERATOR})
@@ -73,19 +73,19 @@ async def answer(
     if found is not None:
         return await _ruled(context, found, answer, why)
     if _was_answered(context, to):
-        return Settlement(success(f"{to} has its answer"))
+        return Settlement(success(f"{to} is already answered"))
     asked = [each for each in context.seen.status.mail.asked.values() if _is_from(context, each.sender, to)]
     if not asked:
-        raise ToolFailed("NotFound", f"nothing that waits for your answer is called `{to}`")
+        raise ToolFailed("NotFound", f"no request or question from `{to}` waits for your answer")
     text = "\n".join(part for part in (answer, why) if part)
     merge, changes = wake_reasons.thread_answer_changes(context.seen, wake_reasons.answer_of_claim("done", text), asked)
     return Settlement(success("answered"), changes, merge)
 
 
 def _was_answered(context: ToolContext, name: str) -> bool:
-    """Whether somebody below has made a request of this name, which is gone because its answer has been read.
+    """Whether a descendant made a request of this name that was removed because its answer has been read.
 
-    So a call that is made again after a crash finds that it was made.
+    A call that is repeated after a crash succeeds in this way.
     """
     asker, _, number = name.removeprefix("approval/").rpartition(".")
     found = context.services.store.view.get(f"agent/{asker.replace('.', '/')}")
@@ -101,39 +101,39 @@ def _approval(context: ToolContext, name: str) -> Resource | None:
     return None if found is None or found.spec["kind"] not in ("request", "input") else found
 
 
-async def _told(context: ToolContext, approval: Resource, said: str, why: str) -> Settlement:
-    """Hands what was said on to a tool server that asked for it."""
-    content = mcp_tools.form_content(approval, said)
+async def _pass_on(context: ToolContext, approval: Resource, given: str, why: str) -> Settlement:
+    """Pass the answer to the tool server that asked for it."""
+    content = mcp_tools.form_content(approval, given)
     if content is None:
-        raise ToolFailed("BadArguments", f"{approval.address} asks for several things: answer with a JSON map, or `no`")
+        raise ToolFailed("BadArguments", f"{approval.address} asks for several values: answer a JSON map, or `no`")
     await context.services.gate.approve(approval.address, context.author, why, content=content)
     return Settlement(success("answered"))
 
 
-async def _ruled(context: ToolContext, approval: Resource, said: str, why: str) -> Settlement:
+async def _ruled(context: ToolContext, approval: Resource, given: str, why: str) -> Settlement:
     owner = addresses.parse_address(str(approval.owner))
     if not owner.is_within(addresses.parse_address(context.agent)) or str(owner) == context.agent:
-        raise ToolFailed("NotAllowed", f"{approval.address} was asked by {owner}, who is not below you")
+        raise ToolFailed("NotAllowed", f"{approval.address} is a request of {owner}, which is not below you")
     if approval.state != WAITING:
         if approval.status.get("by") == str(context.author):
-            return Settlement(success(f"{approval.address} is {approval.state} already"))
+            return Settlement(success(f"{approval.address} is already {approval.state}"))
         raise ToolFailed("Answered", f"{approval.address} was {approval.state} by {approval.status.get('by')}")
     gate = context.services.gate
     try:
-        match said.strip().lower():
+        match given.strip().lower():
             case yes if yes in YES:
                 return verdict_settlement(await gate.approve(approval.address, context.author, why), "granted")
             case "no" | "rejected" | "false":
                 await gate.reject(approval.address, context.author, why)
-                return Settlement(success("refused; it is told"))
+                return Settlement(success("rejected; the asker is told"))
             case _ if approval.spec["kind"] == "input":
-                return await _told(context, approval, said, why)
+                return await _pass_on(context, approval, given, why)
             case _:
                 raise ToolFailed(
-                    "BadArguments", f"{approval.address} is a request: answer `yes` or `no`, and say `why`"
+                    "BadArguments", f"{approval.address} is a request: answer `yes` or `no`, with the reason in `why`"
                 )
-    except TerminalError as fault:
-        raise ToolFailed(fault.reason, str(fault)) from None
+    except TerminalError as error:
+        raise ToolFailed(error.reason, str(error)) from None
 
 
 def _is_from(context: ToolContext, sender: str, name: str) -> bool:

@@ -1,8 +1,7 @@
-"""The shell tool: a command in the workspace, its result, and detection of its writes to files that others locked.
+"""The shell tool: run a command in the workspace, and detect its writes to files that other agents have locked.
 
-A command runs in its own process group, with a clean environment and limits. The whole output is kept as a blob; the
-caller gets its head and tail. Its class is `once` unless the plan says otherwise: a command with an unknown outcome
-never runs again by itself.
+A command runs in its own process group, with a clean environment and limits. All output is stored as a blob; the caller
+gets its head and tail. Its effect class is `once` by default: a command with an unknown outcome is not run again.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ class EndedCommand(Protocol):
 
 
 def command_result(context: ToolContext, ended: EndedCommand, *, late: str, lost: str) -> CallResult:
-    """The result of a call that ran `ended`, its whole output kept; `late` and `lost` say what these endings mean."""
+    """Return the result of the command and store its output. `late` and `lost` are the texts for these endings."""
     blob = context.services.store.put_blob(ended.output) if ended.output else None
     shown = truncate_output(ended.output)
     match ended.ending:
@@ -65,11 +64,11 @@ def command_result(context: ToolContext, ended: EndedCommand, *, late: str, lost
         case ExitCause.TIMED_OUT:
             return _stopped("TimedOut", late, shown, blob)
         case ExitCause.TOO_MUCH_OUTPUT:
-            return _stopped("TooMuchOutput", "it wrote too much and was stopped", shown, blob)
+            return _stopped("TooMuchOutput", "the command was stopped because it wrote too much output", shown, blob)
         case ExitCause.NOT_STARTED:
-            return _stopped("NotStarted", "it could not be started", shown, blob)
+            return _stopped("NotStarted", "the command could not be started", shown, blob)
         case ExitCause.LOST:
-            return CallResult(CallState.UNKNOWN, f"{lost}: it may have happened\n{shown}", "Unknown", None, blob)
+            return CallResult(CallState.UNKNOWN, f"{lost}: it may have taken effect\n{shown}", "Unknown", None, blob)
         case _:
             assert_never(ended.ending)
 
@@ -78,27 +77,27 @@ def _stopped(reason: str, words: str, shown: str, blob: str | None) -> CallResul
     return CallResult(CallState.FAILED, f"{words}\n{shown}".rstrip(), reason, None, blob)
 
 
-# Without a strong sandbox a command can write files that other agents have locked. Some of these files, within
-# limits, are compared by digest before and after. A change that the lock holder did not make is reported to both
+# Without a strong sandbox a command can write files that other agents have locked. The digests of these files, up to a
+# limit, are compared before and after the command. A change that the lock holder did not make is reported to both
 # agents, recorded with the call, and set as a condition of the agent that ran the command.
 
 LOCK_VIOLATED: Final = "LockViolated"
-"""The condition of an agent whose command changed what others hold."""
+"""The condition of an agent whose command changed files that other agents had locked."""
 
 WATCHED_KEY: Final = "watched"
-"""In the status of a shell call: the locks of others as it began, and the digests of the files that they cover."""
+"""In the status of a shell call: the locks of others when it started, and the digests of the files they cover."""
 
-_STRONG_TIER: Final = 2  # From here on only locked files can be written.
+_STRONG_TIER: Final = 2  # From this tier on, commands can write only files that their agent has locked.
 
 
 async def note_watched_files(context: ToolContext) -> None:
-    """Notes in the call what others hold, before its command begins, unless its sandbox keeps it from all that."""
+    """Record the files that others have locked before the command starts, unless its sandbox protects them."""
     if _tier(context.seen) < _STRONG_TIER:
         await note_unboxed_command(context)
 
 
 async def note_unboxed_command(context: ToolContext) -> None:
-    """The same for a command that no sandbox of the agent's keeps from anything; nothing is written of nothing."""
+    """The same for a command outside of the agent's sandbox. Records nothing if others hold no locks."""
     held = locks_of_others(context.seen, context.services.store.view, context.workspace)
     if not held:
         return
@@ -107,17 +106,17 @@ async def note_unboxed_command(context: ToolContext) -> None:
     files: JsonObject = {path: [digest, lock] for path, (digest, lock) in found.items()}
     store, call = context.services.store, context.services.store.view.get(context.call.address)
     if call is None or call.uid != context.call.uid:
-        return  # It was called off meanwhile.
+        return  # The call was cancelled meanwhile.
     change = SetStatus(call.address, call.uid, {WATCHED_KEY: {"locks": held, "files": files}})
     draft = RecordDraft("call.progressed", AGENT_ACTOR, call.address, (change,), {"watched": len(found)})
     await store.append(draft, {call.address: call.rev})
 
 
 async def settle_command(context: ToolContext, ending: Settlement) -> Settlement:
-    """The ending of a command, with its changes to files that others locked."""
+    """Return the settlement of a command with the consequences of its changes to files that others locked."""
     call = context.services.store.view.get(context.call.address)
     noted: JsonObject = {} if call is None else call.status.get(WATCHED_KEY, {})
-    # What it did counts also where the workspace is none any more: others' files are looked at in the whole folder.
+    # The workspace may no longer exist, but the files of others may still have changed: check the whole folder.
     folder = plan_folder(context.services, context.seen)
     changed = {} if not noted else await anyio.to_thread.run_sync(_changed, Workspace(folder, folder), noted)
     found = {path: (digest, *noted["locks"][lock]) for path, (digest, lock) in changed.items()}
@@ -125,8 +124,8 @@ async def settle_command(context: ToolContext, ending: Settlement) -> Settlement
     ending = violation_consequences(context, ending, guilty)
     if not guilty:
         return ending
-    lines = "\n".join(f"`{path}`, which {owner} holds" for path, owner in sorted(guilty.items()))
-    text = f"{ending.result.text}\n[this command changed files that others hold, and they are told:\n{lines}]"
+    lines = "\n".join(f"`{path}`, locked by {owner}" for path, owner in sorted(guilty.items()))
+    text = f"{ending.result.text}\n[this command changed files that others have locked; they are told:\n{lines}]"
     return replace(ending, result=replace(ending.result, text=text.lstrip("\n")))
 
 
@@ -140,17 +139,17 @@ def violation_consequences(context: ToolContext, ending: Settlement, guilty: Map
         return replace(ending, agent={**ending.agent, **condition_merge(context.seen, LOCK_VIOLATED, "")})
     words = f"a command changed {', '.join(sorted(guilty))}, which others hold"
     merge = condition_merge(seen, LOCK_VIOLATED, words)
-    told = [change for owner in dict.fromkeys(guilty.values()) for change in _telling(context, seen, owner, guilty)]
+    notices = [change for owner in dict.fromkeys(guilty.values()) for change in _notice(context, seen, owner, guilty)]
     return replace(
         ending,
-        changes=(*ending.changes, *told),
+        changes=(*ending.changes, *notices),
         agent={**ending.agent, **merge},
         data={**ending.data, "violated": dict(guilty)},
     )
 
 
 def locks_of_others(agent: ObservedAgent, view: View, space: Workspace) -> dict[str, Json]:
-    """The locks that keep this agent from writing what they cover in its tree: their owner and fence, by path."""
+    """Return owner and fence, by path, of the locks of others in this agent's tree."""
     found: dict[str, Json] = {}
     for lock in view.list("lock"):
         for owner, holder in lock_status_from_json(lock.status).holders.items():
@@ -161,7 +160,7 @@ def locks_of_others(agent: ObservedAgent, view: View, space: Workspace) -> dict[
 
 
 def _digests(space: Workspace, locks: Iterable[str]) -> dict[str, tuple[str | None, str]]:
-    """By path the digest of each file that one of `locks` covers, with that lock; at most so many, none too large."""
+    """Return, by path, the digest and the lock of files covered by `locks`, at most LOCK_FILES_WATCHED_MAX."""
     found: dict[str, tuple[str | None, str]] = {}
     for lock in sorted(locks):
         for path in _files_of(space, lock):
@@ -172,7 +171,7 @@ def _digests(space: Workspace, locks: Iterable[str]) -> dict[str, tuple[str | No
 
 
 def _files_of(space: Workspace, lock: str) -> Iterable[str]:
-    """The files that a lock covers, as they are; the path itself where it names no folder and no files."""
+    """Return the existing files that a lock covers; the path itself if it is not a folder or glob."""
     is_glob = any(sign in lock for sign in "*?")
     folder = re.split(r"[*?]", lock, maxsplit=1)[0].rpartition("/")[0] if is_glob else lock
     try:
@@ -200,12 +199,12 @@ def _mark(path: Path) -> str | None:
 
 
 def _whole(space: Workspace) -> Workspace:
-    """The plan's folder as the owner sees it: changes count wherever they are, whatever the rights."""
+    """Return the workspace of the whole plan folder, without the limits of the agent's rights."""
     return Workspace(space.folder, space.folder)
 
 
 def _changed(space: Workspace, noted: JsonObject) -> dict[str, tuple[str | None, str]]:
-    """The files that changed since they were noted, with the locks that cover them."""
+    """Return the files that changed since they were recorded, with the locks that cover them."""
     before, now = noted["files"], _digests(space, noted["locks"])
     gone = {path: (_digest(space, path), lock) for path, (_, lock) in before.items() if path not in now}
     # Beyond the limit it is unknown which files are new.
@@ -215,7 +214,7 @@ def _changed(space: Workspace, noted: JsonObject) -> dict[str, tuple[str | None,
 
 
 def _is_theirs(context: ToolContext, path: str, digest: str | None, owner: str, fence: int) -> bool:
-    """Whether the holder may have made the change: it wrote the file, let go, or has a process that could have."""
+    """Whether the holder may have made the change: it wrote the file, released the lock, or has a running process."""
     view = context.services.store.view
     locks = (lock_status_from_json(lock.status).holders.get(owner) for lock in view.list("lock"))
     if not any(held is not None and held.fence == fence for held in locks):
@@ -229,8 +228,8 @@ def _is_theirs(context: ToolContext, path: str, digest: str | None, owner: str, 
     )
 
 
-def _telling(context: ToolContext, agent: ObservedAgent, owner: str, guilty: Mapping[str, str]) -> tuple[Change, ...]:
-    """The changes that tell the lock holder about its files."""
+def _notice(context: ToolContext, agent: ObservedAgent, owner: str, guilty: Mapping[str, str]) -> tuple[Change, ...]:
+    """The changes that tell a lock holder about its files."""
     paths = ", ".join(f"`{path}`" for path, whose in sorted(guilty.items()) if whose == owner)
     receiver = owner.replace("task/", "agent/", 1)
     command = str(context.spec.arguments.get("command", ""))[: limits.LOCK_REASON_CHARS_MAX]
@@ -266,7 +265,7 @@ async def shell(
 
 
 def shell_command(context: ToolContext, line: str, timeout_s: float | None) -> ProcessCommand:
-    """The process of a shell line, with the sandbox settings of the agent and the time left in its budget."""
+    """Return the process of a shell line, with the agent's sandbox, environment and remaining time."""
     sandbox = context.seen.spec.sandbox
     bounds: JsonObject = sandbox if isinstance(sandbox, dict) else {}
     return ProcessCommand(
@@ -282,13 +281,13 @@ def shell_command(context: ToolContext, line: str, timeout_s: float | None) -> P
 
 
 def command_timeout_s(context: ToolContext, wanted_s: float | None) -> float:
-    """Seconds that one command may take: what was asked for, the call limit, and what mixins and budget leave it."""
+    """Return the timeout of a command in seconds: the least of the request and the limits of calls, mixins, budget."""
     bounds = [limits.CALL_TIMEOUT_S, wanted_s, context.time_s, context.seen.budget.left.get("time_s")]
     return min(bound for bound in bounds if bound is not None)
 
 
 async def shell_settlement(context: ToolContext, found: ProcessExit) -> Settlement:
-    """What the caller reads of an ended process."""
-    late, lost = "it took too long and was stopped", "it began, and nobody saw how it ended"
+    """Return the settlement of an ended process."""
+    late, lost = "the command timed out and was stopped", "the command was started, but its outcome is unknown"
     settled = Settlement(command_result(context, found, late=late, lost=lost))
     return await settle_command(context, settled)
