@@ -7,6 +7,7 @@ and from machine to machine: times, durations, ids and process ids.
 
 from __future__ import annotations
 
+import difflib
 import os
 import re
 import shlex
@@ -181,7 +182,8 @@ def check(path: Path, now: str, *, is_updating: bool, is_ordered: bool = True) -
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(now)
         return
-    assert before == after, "run `make docs` and look at the difference"
+    different = "\n".join(difflib.unified_diff(before, after, "page", "run", n=1, lineterm=""))
+    assert not different, f"run `make docs` and look at the difference:\n{different}"
 
 
 def _compared(text: str, changes: Changes) -> list[str]:
