@@ -62,6 +62,6 @@ def test_hooks_are_listed_described_explained_and_approved_away(folder: Folder) 
         assert refused.code != 0
         golden_text.said_in(refused.err)
         assert folder.run("approve", "hook/first").code == 0
-        owner.until("hook/a/first  over: what it is a copy of is over")
+        owner.until("hook/a/first  over: the hook that it copies has ended")
         states = {one["address"]: one["status"].get("state") for one in folder.json("get", "hooks")}
         assert (states["hook/first"], states["hook/a/first"]) == ("over", "over")

@@ -56,7 +56,7 @@ def test_one_that_has_quit_is_there_again_in_the_next_run() -> None:
 
 def test_turns_count_when_they_have_ended() -> None:
     expires = Expiry(turns=3)
-    assert decide_hook(_timed(expires, {})) == BeginHook(1, 0, is_anew=False)
+    assert decide_hook(_timed(expires, {})) == BeginHook(1, 0, is_restart=False)
     begun: JsonObject = {"since": 90.0, "since_turn": 2}
     assert decide_hook(_timed(expires, begun, turns=4)) == HookRest()
     assert decide_hook(_timed(expires, begun, turns=5)) == StopHook("it was there for 3 turns")
@@ -88,7 +88,7 @@ def test_an_end_holds_for_the_run_in_which_it_was_unless_a_person_or_the_origina
 
 def test_a_read_only_copy_follows_its_original() -> None:
     spec = replace(SPEC, is_read_only=True, original="hook/guard")
-    assert decide_hook(_seen(spec=spec, original=_original("over", 9))) == StopHook("what it is a copy of is over")
+    assert decide_hook(_seen(spec=spec, original=_original("over", 9))) == StopHook("the hook that it copies has ended")
     over = HookLife(is_over=True, is_used=True)
     assert decide_hook(_seen(over, spec=spec, original=_original("over", 9))) == HookRest()
     assert decide_hook(_seen(over, spec=spec, original=_original("active", 9))) == BeginHook(1, 0)
@@ -97,7 +97,7 @@ def test_a_read_only_copy_follows_its_original() -> None:
 def test_a_copy_of_its_own_is_over_only_when_its_original_was_before_it_began() -> None:
     spec = replace(SPEC, original="hook/guard")
     late = _seen(spec=spec, original=_original("over", 4))
-    assert decide_hook(late) == StopHook("what it is a copy of was over before it began")
+    assert decide_hook(late) == StopHook("the hook that it copies ended before it began")
     assert decide_hook(_seen(spec=spec, original=_original("over", 6))) == HookRest()
 
 

@@ -12,7 +12,7 @@ from typing import Final
 from planloop.client.presenters.approvals import ObjectsView, conflict_json
 from planloop.controllers.lock.wait_graph import (
     ActiveGrants,
-    LockWish,
+    QueuedRequest,
     WaitGraph,
     awaited_families,
     lock_queue,
@@ -36,9 +36,9 @@ def lock_waits_answer(plan: ObjectsView, now: float) -> JsonObject:
     is_waited = any(one.status.get("waiters") for one in plan.list("lock"))
     kinds = SEEN if is_waited else ("lock", "conflict")  # Most of the time no task waits, and there is nothing to draw.
     view = MemoryView((one for kind in kinds for one in plan.list(kind)), plan.rev)
-    wishes = queue_order(view, lock_queue(view).wishes)
-    found = list(_edges(view, wishes, now))
-    rings = _rings(view, wishes)
+    requests = queue_order(view, lock_queue(view).requests)
+    found = list(_edges(view, requests, now))
+    rings = _rings(view, requests)
     return {
         "rev": view.rev,
         "locks": [_lock(one) for one in view.list("lock")],
@@ -81,30 +81,42 @@ def _lock(item: Resource) -> JsonObject:
     }
 
 
-def _edges(view: View, wishes: tuple[LockWish, ...], now: float) -> Iterator[JsonObject]:
-    graph = WaitGraph(view, wishes, ActiveGrants(view))
-    for wish in wishes:
-        who, seen = wish.owner.address, set[str]()
-        for one in find_blockers(view, wish.owner, wanted_locks_of(view, wish.address), now):
+def _edges(view: View, requests: tuple[QueuedRequest, ...], now: float) -> Iterator[JsonObject]:
+    graph = WaitGraph(view, requests, ActiveGrants(view))
+    for request in requests:
+        who, seen = request.owner.address, set[str]()
+        for one in find_blockers(view, request.owner, wanted_locks_of(view, request.address), now):
             if one.holder.owner in seen:
                 continue
             seen.add(one.holder.owner)
-            yield {"from": who, "to": one.holder.owner, "lock": f"lock/{one.path}", "why": one.why, "since": wish.since}
-        for other in graph.after(wish):
+            yield {
+                "from": who,
+                "to": one.holder.owner,
+                "lock": f"lock/{one.path}",
+                "why": one.why,
+                "since": request.since,
+            }
+        for other in graph.after(request):
             for holder in sorted(seen):
                 if _is_needed(view, holder, other):
-                    yield {"from": holder, "to": other.owner.address, "lock": "", "why": "needs", "since": wish.since}
+                    yield {
+                        "from": holder,
+                        "to": other.owner.address,
+                        "lock": "",
+                        "why": "needs",
+                        "since": request.since,
+                    }
 
 
-def _is_needed(view: View, holder: str, other: LockWish) -> bool:
+def _is_needed(view: View, holder: str, other: QueuedRequest) -> bool:
     """Return whether a holder must wait for `other`, of another subtree, before it can release its lock."""
     path = family_path(holder)
     return other.path != path and (other.path.startswith(path) or other.path in awaited_families(view, path))
 
 
-def _rings(view: View, wishes: tuple[LockWish, ...]) -> list[list[str]]:
+def _rings(view: View, requests: tuple[QueuedRequest, ...]) -> list[list[str]]:
     """Return all cycles of lock requests, each once: members of a found cycle are left out of the next search."""
-    rest, held, rings = wishes, ActiveGrants(view), list[list[str]]()
+    rest, held, rings = requests, ActiveGrants(view), list[list[str]]()
     while ring := WaitGraph(view, rest, held).ring(rest):
         rings.append([one.owner.address for one in ring])
         rest = tuple(one for one in rest if one not in ring)

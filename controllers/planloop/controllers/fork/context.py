@@ -1,6 +1,4 @@
-"""What the jobs of forks share: the store, git, folders, writing intent before effect, and the locks that a fork takes
-before it writes.
-"""
+"""Services that the jobs of forks share: the store, git, folders, status writes, and the locks that a fork takes."""
 
 from __future__ import annotations
 
@@ -42,14 +40,14 @@ _NO_NAME: Final = re.compile(r"[^\w-]+|_")
 
 
 class ForkGone(Exception):
-    """The fork that a job works for is no more, or is another by now."""
+    """The fork that a job works for is gone, or was replaced."""
 
 
 @frozen
 class ForkContext:
     """`folder` is the plan's folder, `state` its state folder below it, both absolute; `plan` is the plan's name.
 
-    `turns` lets one fork at a time make or remove a working tree: git keeps one list of them.
+    `turns` lets one fork at a time create or remove a working tree, because git keeps one list of them.
     """
 
     store: Store
@@ -63,24 +61,24 @@ class ForkContext:
 
     @property
     def forks(self) -> Path:
-        """Where working trees and what is needed to make them lie."""
+        """The folder of the working trees and of the files that are needed to create them."""
         return self.state / FOLDER
 
 
 @frozen
 class ForkHandle:
-    """One fork at the desk. Everything is read from the view when it is asked for."""
+    """One fork, for its jobs. Properties are read from the view at each use."""
 
-    desk: ForkContext
+    services: ForkContext
     address: str
     uid: Uid
 
     @property
     def resource(self) -> Resource:
         """The object. Raises ForkGone."""
-        view = self.desk.store.view
+        view = self.services.store.view
         found = view.get(self.address)
-        if found is None or found.uid != self.uid:  # Its task may have moved, and it with that.
+        if found is None or found.uid != self.uid:  # It may have moved with its task.
             found = next((one for one in view.list(FORK_KIND) if one.uid == self.uid), None)
         if found is None:
             raise ForkGone(self.address)
@@ -96,67 +94,73 @@ class ForkHandle:
 
     @property
     def name(self) -> str:
-        """What its folder and its files below the state folder are called: readable, and like no other's."""
+        """The unique, readable name of its folder and files below the state folder."""
         return f"{task_slug(self.spec.task)}-{self.uid[:6]}"
 
     @property
     def index(self) -> Path:
-        """For snapshots of the folder that it leaves."""
-        return self.desk.forks / f"{self.name}.index"
+        """Path of the git index for snapshots of the folder that it branches from."""
+        return self.services.forks / f"{self.name}.index"
 
     async def repository(self) -> ForkedRepository:
-        """Of the folder that it leaves: the plan's, or where that is in the fork around it. Raises GitFailed."""
-        state_files.make_folder(self.desk.forks)
+        """Return the repository of the folder that it branches from: the plan's, or its place in the outer fork.
+
+        Raises:
+            GitFailed: git could not be asked.
+        """
+        state_files.make_folder(self.services.forks)
         return await find_repository(
-            self.desk.git, self.desk.folder / outer_folder(self.desk.store.view, self.spec), self.desk.forks
+            self.services.git,
+            self.services.folder / outer_folder(self.services.store.view, self.spec),
+            self.services.forks,
         )
 
     def worktree(self, repository: ForkedRepository) -> Worktree:
-        """Where it is, by what is noted."""
+        """Return its working tree, by its status."""
         status = self.status
-        return Worktree(repository, self.desk.folder / status.folder, status.branch)
+        return Worktree(repository, self.services.folder / status.folder, status.branch)
 
     async def note(
         self, type_: str, merge: Mapping[str, Json], data: JsonObject | None = None, more: Sequence[Change] = ()
     ) -> None:
-        """Writes `merge` into the status, durably, with `more` in the same append. Raises ForkGone and Conflict."""
+        """Write `merge` into the status durably, with `more` in the same append. Raises ForkGone and Conflict."""
         resource = self.resource
         draft = fork_draft_of(resource, type_, merge, data or {}, more)
-        # This await is the law: what is about to be done must be known to whoever comes after a crash.
-        await self.desk.store.append(draft, {resource.address: resource.rev})
+        # Law 5: the next owner must know what was about to be done, so this append is durable before the effect.
+        await self.services.store.append(draft, {resource.address: resource.rev})
 
 
 def fork_draft_of(
     fork: Resource, type_: str, merge: Mapping[str, Json], data: JsonObject, more: Sequence[Change] = ()
 ) -> RecordDraft:
-    """The record of a change of a fork's status. What others react to is in its signal."""
+    """Return the record of a change of a fork's status, with the signal that wakes tasks and agents."""
     answered = merge.get("answered", fork.status.get("answered"))
-    told: JsonObject = {**merge, "signal": [answered, merge.get("fault", fork.status.get("fault"))]}
-    return RecordDraft(type_, ACTOR, fork.address, (SetStatus(fork.address, fork.uid, told), *more), data)
+    status: JsonObject = {**merge, "signal": [answered, merge.get("fault", fork.status.get("fault"))]}
+    return RecordDraft(type_, ACTOR, fork.address, (SetStatus(fork.address, fork.uid, status), *more), data)
 
 
 def outer_folder(view: View, spec: ForkSpec) -> str:
-    """Where the folder that the fork leaves is, relative to the plan's folder; empty for that folder."""
+    """Return the folder that the fork branches from, relative to the plan's folder; empty for that folder itself."""
     outer = view.get(spec.outer) if spec.outer else None
     return "" if outer is None else fork_status_from_json(outer.status).tree
 
 
 def task_slug(task: str) -> str:
-    """A task's path as one name of a file or of a part of a branch; of a long one its end."""
+    """Return the path of a task as a name for a file or a part of a branch; the end of a long path."""
     name = _NO_NAME.sub("-", task.partition("/")[2]).encode()[-limits.FORK_NAME_BYTES_MAX :]
     return name.decode(errors="ignore").strip("-") or "plan"
 
 
-# Locks of a fork: all or none, with a place in each queue. They have the names that every other user of the files has;
-# files outside the plan's folder have no locks.
+# Locks of a fork are granted all or none. They have the same names as for all other users of the files; files outside
+# the plan's folder have no locks.
 
 _KEPT: Final[LockKept] = "asked"
 NO_WISH: Final[JsonObject] = {"wants": None, "kept": None, "reason": None, "locks": None}
-"""A fork that waits for no locks any more."""
+"""Status merge of a fork that no longer waits for locks."""
 
 
 def wanted_locks(fork: ForkHandle, prefix: str, paths: Sequence[str]) -> Wants:
-    """The locks of `paths`, which are relative to the root of a repository, in which `prefix` is the plan's folder."""
+    """Return the locks of `paths`, which are relative to a repository in which `prefix` is the plan's folder."""
     names = [printable_name(path.removeprefix(prefix)) for path in paths if path.startswith(prefix)]
     if len(names) > limits.FORK_LOCKS_MAX:
         above = os.path.commonpath([name.rpartition("/")[0] or "." for name in names])
@@ -166,21 +170,21 @@ def wanted_locks(fork: ForkHandle, prefix: str, paths: Sequence[str]) -> Wants:
 
 
 def take_locks(fork: ForkHandle, wants: Wants) -> tuple[Change, ...] | None:
-    """The changes that grant all of `wants` to the fork's task; None when others are in the way."""
+    """Return the changes that grant all of `wants` to the fork's task; None if other owners block them."""
     owner = _owner(fork)
     if owner is None or not wants:
         return ()
-    found = grants.grant_locks(fork.desk.store.view, owner, wants, _KEPT, _reason(fork), fork.desk.clock.now())
+    found = grants.grant_locks(fork.services.store.view, owner, wants, _KEPT, _reason(fork), fork.services.clock.now())
     return found.changes if isinstance(found, LocksGranted) else None
 
 
 class ForkLocksLost(Exception):
-    """Somebody took the locks from the fork, or has them by now: what is not written yet may not be."""
+    """The fork lost its locks, or another owner has them now: no further file may be written."""
 
 
 def require_locks(fork: ForkHandle, wants: Wants) -> None:
-    """Looks at the fence of what was taken to write `wants`. Raises ForkLocksLost."""
-    owner, view = _owner(fork), fork.desk.store.view
+    """Check that the fork still holds the locks of `wants`. Raises ForkLocksLost."""
+    owner, view = _owner(fork), fork.services.store.view
     if owner is None:
         return
     if any(lost_locks(view, owner, wants)) or any(grants.blocking_grants(view, owner.address, wants)):
@@ -188,8 +192,8 @@ def require_locks(fork: ForkHandle, wants: Wants) -> None:
 
 
 async def wait_for_locks(fork: ForkHandle, wants: Wants) -> None:
-    """Puts the fork into the queues of all these locks, with none of them held meanwhile: no ring goes through it."""
-    owner, view, now = _owner(fork), fork.desk.store.view, fork.desk.clock.now()
+    """Enter the fork into the queues of all these locks. It holds none meanwhile, so it causes no deadlock."""
+    owner, view, now = _owner(fork), fork.services.store.view, fork.services.clock.now()
     if owner is None:
         return
     if (held := release_fork_locks(fork)) != ():
@@ -203,16 +207,16 @@ async def wait_for_locks(fork: ForkHandle, wants: Wants) -> None:
 
 
 def release_fork_locks(fork: ForkHandle) -> tuple[Change, ...]:
-    """The changes that give all of it back, and take the fork out of the queues that it stands in."""
+    """Return the changes that release all its locks, and remove the fork from the queues."""
     owner = _owner(fork)
     wants: JsonObject = fork.resource.status.get("wants") or {}
-    left = grants.unqueue_changes(fork.desk.store.view, fork.address, tuple(wants)) if wants else ()
-    return left or (() if owner is None else grants.release_changes(fork.desk.store.view, owner, kept={_KEPT}))
+    left = grants.unqueue_changes(fork.services.store.view, fork.address, tuple(wants)) if wants else ()
+    return left or (() if owner is None else grants.release_changes(fork.services.store.view, owner, kept={_KEPT}))
 
 
 def release_outer_locks(fork: ForkHandle) -> tuple[Change, ...]:
-    """The changes that give back what agents took in the folder that they leave: its files are theirs no more."""
-    view = fork.desk.store.view
+    """Return the changes that release the locks of its agents in the folder that they leave for the fork."""
+    view = fork.services.store.view
     found = (view.get(ref) for ref in fork.resource.refs if ref.startswith("agent/"))
     agents = [grants.lock_owner(agent) for agent in found if agent is not None]
     return tuple(
@@ -221,9 +225,9 @@ def release_outer_locks(fork: ForkHandle) -> tuple[Change, ...]:
 
 
 def _owner(fork: ForkHandle) -> LockOwner | None:
-    task = fork.desk.store.view.get(fork.spec.task)
+    task = fork.services.store.view.get(fork.spec.task)
     return None if task is None else grants.lock_owner(task)
 
 
 def _reason(fork: ForkHandle) -> str:
-    return f"{fork.address} is brought in"
+    return f"{fork.address} is being merged back"

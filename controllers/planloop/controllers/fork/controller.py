@@ -1,4 +1,4 @@
-"""The fork controller: one step at a time, by jobs of the work plane that can each be repeated."""
+"""Fork controller: create, merge back and remove working trees of forks, by jobs that can each be repeated."""
 
 from __future__ import annotations
 
@@ -35,29 +35,33 @@ _JOBS: Final[Mapping[ForkJob, Callable[[ForkHandle], Awaitable[None]]]] = Mappin
 
 
 class ForkReconciler:
-    """Drives objects of kind `fork`. Keeps when a person's merge was last looked at: a hint, and nothing else."""
+    """The `Reconciler` of forks. It caches when a merge that a person resolves was last checked, and nothing else."""
 
     kind = FORK_KIND
 
-    def __init__(self, desk: ForkContext, work: WorkPlane) -> None:
-        self._desk = desk
+    def __init__(self, services: ForkContext, work: WorkPlane) -> None:
+        self._services = services
         self._work = work
         self._looked: dict[str, tuple[float, FilesFingerprint]] = {}
 
     async def reconcile(self, address: Address) -> Outcome:
-        """One step for the fork at `address`. Raises Conflict when somebody who works in it moved meanwhile."""
-        resource = self._desk.store.view.get(str(address))
+        """Take one step for the fork at `address`.
+
+        Raises:
+            Conflict: a task or agent that works in the fork changed meanwhile.
+        """
+        resource = self._services.store.view.get(str(address))
         if resource is None:
             self._looked.pop(str(address), None)
             return Done()
-        seen = observe_fork(resource, self._desk.store.view, self._work, self._desk.clock.now())
+        seen = observe_fork(resource, self._services.store.view, self._work, self._services.clock.now())
         return self._act(seen, decide.decide_fork(seen))
 
     def _act(self, seen: ObservedFork, step: decide.ForkStep) -> Outcome:
-        store, fork = self._desk.store, seen.resource
+        store, fork = self._services.store, seen.resource
         match step:
             case decide.EnterForkState(merge=merge):
-                # Read and written without a pause: who works in it sees this before it begins anything.
+                # No await between read and write: tasks and agents see this state before they begin anything.
                 draft = fork_draft_of(fork, f"fork.{merge['state']}", merge, {})
                 store.propose(draft, {fork.address: fork.rev, **seen.revs})
             case decide.ReportNothingToMerge():
@@ -83,22 +87,22 @@ class ForkReconciler:
         address = seen.resource.address
         if what == "look" and (wait_s := self._wait_s(seen)) > 0:
             return Again(wait_s)
-        fork = ForkHandle(self._desk, address, seen.resource.uid)
+        fork = ForkHandle(self._services, address, seen.resource.uid)
         self._work.start(fork_job_key(fork.uid, what), address, partial(self._run, fork, what), pool=POOL)
         return Done()
 
     def _wait_s(self, seen: ObservedFork) -> float:
-        """Seconds until a merge that a person mends is to be looked at; 0 for now, because something of it moved."""
+        """Return the seconds until a merge that a person resolves is checked; 0 if its files have changed."""
         address = seen.resource.address
         at, print_ = self._looked.get(address, (0.0, ()))
         if at + limits.FORK_LOOK_S > seen.now:
             return at + limits.FORK_LOOK_S - seen.now
-        now = merge_back.files_fingerprint(self._desk.folder / seen.status.folder, seen.status.files)
+        now = merge_back.files_fingerprint(self._services.folder / seen.status.folder, seen.status.files)
         self._looked[address] = (seen.now, now)
         return limits.FORK_LOOK_S if now == print_ else 0.0
 
     async def _run(self, fork: ForkHandle, what: ForkJob) -> None:
-        """Does it; what git or the disk refuses is noted, and tried again later."""
+        """Run the job. An error of git or the disk is written into the status, and the job is tried again later."""
         try:
             await _JOBS[what](fork)
         except ForkGone:
@@ -106,8 +110,8 @@ class ForkReconciler:
         except (GitFailed, OSError) as failed:
             tries = fork.status.tries + 1
             merge: JsonObject = {"tries": tries, "fault": printable_name(str(failed))}
-            merge["retry_at"] = self._desk.clock.now() + decide.git_retry_s(tries)
-            # Where nothing is half written nobody is kept off meanwhile.
+            merge["retry_at"] = self._services.clock.now() + decide.git_retry_s(tries)
+            # If no file was written yet, release the locks meanwhile.
             is_between = fork.status.state is ForkState.MERGING
             merge |= context.NO_WISH if is_between else {}
             freed = context.release_fork_locks(fork) if is_between else ()

@@ -1,4 +1,4 @@
-"""Decide the next step of one fork, from one observation. Pure."""
+"""Decide the next step of a fork from one observation. Pure."""
 
 from __future__ import annotations
 
@@ -22,8 +22,6 @@ from planloop.schemas.objects.fork import (
     fork_status_from_json,
 )
 from planloop.schemas.resource import Resource
-
-# One fork and those who work in it, read from the view at one moment.
 
 FORK_JOBS: Final = ("make", "bring", "leave", "clear", "look")
 _IN_FLIGHT: Final = frozenset({CallState.PROPOSED, CallState.AUTHORIZED, CallState.STARTED})
@@ -59,7 +57,7 @@ class ObservedFork:
 
 
 def observe_fork(resource: Resource, view: View, work: WorkPlane, now: float) -> ObservedFork:
-    """What is known of the fork `resource`."""
+    """Return the observation of the fork `resource`."""
     spec, status = fork_from_json(resource.spec), fork_status_from_json(resource.status)
     task = view.get(spec.task)
     users = [one for ref in resource.refs if (one := view.get(ref)) is not None and one.kind in ("task", "agent")]
@@ -85,8 +83,8 @@ def is_user_busy(user: Resource, view: View) -> bool:
     if user.kind == "task":
         call = view.get(str(user.status.get("call") or ""))
         return call is not None and call.state == CallState.STARTED
-    # A turn whose calls all wait (for a child, an answer, a lock) touches nothing until one of them goes on, nor does
-    # one whose mind could not be asked.
+    # A turn whose calls all wait (for a child, an answer, a lock) reads and writes no file until one of them continues,
+    # nor does a turn whose decider could not be asked.
     opened: Json = user.status.get("open")
     is_asked = isinstance(opened, dict) and not opened.get("reply") and not opened.get("failure")
     return is_asked or any(one.state in _IN_FLIGHT for one in view.owned_by(user.address) if one.kind == "call")
@@ -97,50 +95,48 @@ def _waits(task: Resource) -> bool:
 
 
 def fork_job_key(uid: str, what: str) -> str:
-    """The key of a job of the fork `uid`, which may move meanwhile."""
+    """Return the key of a job of the fork with this uid, whose address may change."""
     return f"{uid}#{what}"
 
 
 def has_worktree(status: ForkStatus) -> bool:
-    """Whether there is a working tree to work in."""
+    """Whether the fork has a working tree to work in."""
     return status.state in IN_USE
 
 
-# What is to be done for a fork next: pure, from one observation to one step.
-#
-# A job does the step, and notes what it is about to do: what is found noted and without a job was cut off by a crash,
-# and is done again. Nothing is done while somebody who works in the fork is in the middle of something.
+# A job does each step and first writes what it is about to do. A noted step without a job was interrupted by a crash
+# and is done again. Nothing is done while a task or agent that works in the fork is busy.
 
 ForkJob: TypeAlias = Literal["make", "bring", "leave", "clear", "look"]
 
 
 @frozen
 class EnterForkState:
-    """This is written, if nobody who works in the fork has moved since: from then on they begin nothing new."""
+    """Write this state, if no task or agent of the fork has changed since; afterwards they begin nothing new."""
 
     merge: JsonObject
 
 
 @frozen
 class StartForkJob:
-    """The job that does this is to run."""
+    """Start the job `what`."""
 
     what: ForkJob
 
 
 @frozen
 class ReportNothingToMerge:
-    """There is nothing to bring: all of it is in the folder."""
+    """Answer that there is nothing to merge back: the folder has all changes."""
 
 
 @frozen
 class ReleaseFork:
-    """Nothing of it is left but perhaps its branch: the object may go."""
+    """Nothing but perhaps the branch is left: the object may be removed."""
 
 
 @frozen
 class ForkRest:
-    """Nothing to do now; `after_s` is when a timer is due."""
+    """Nothing to do now; decide again after `after_s` seconds, if set."""
 
     after_s: float | None = None
 
@@ -151,7 +147,7 @@ _LEFT: Final = frozenset({ForkState.NONE, ForkState.IN, ForkState.KEPT})
 
 
 def decide_fork(seen: ObservedFork) -> ForkStep:
-    """The one next step."""
+    """Return the next step."""
     status = seen.status
     if seen.is_live:
         return ForkRest()
@@ -160,7 +156,7 @@ def decide_fork(seen: ObservedFork) -> ForkStep:
     if seen.is_called_off and status.state is not ForkState.WRITING:
         return _called_off(seen)
     if status.state in (ForkState.MERGING, ForkState.WRITING):
-        # What is half written is finished, whatever was decided since.
+        # A write that has begun is finished, whatever was decided since.
         return ForkRest() if seen.is_in_line else StartForkJob("bring")
     if status.state is ForkState.MAKING:
         return StartForkJob("make") if seen.is_placed else ForkRest()
@@ -200,10 +196,10 @@ def _bring(seen: ObservedFork) -> ForkStep:
             return ReportNothingToMerge()
         return ForkRest() if seen.busy else EnterForkState({"state": str(ForkState.MERGING)})
     if status.state is ForkState.CONFLICT and not seen.by_agent:
-        return StartForkJob("look")  # A person mends it, and says so by there being nothing left to mend.
+        return StartForkJob("look")  # A person resolves it: continue when no conflict is left.
     return ForkRest()
 
 
 def git_retry_s(tries: int) -> float:
-    """Seconds before git is tried once more after `tries` failures in a row."""
-    return min(limits.BACKOFF_CAP_S, 2.0 ** min(tries, 30))  # More is over any cap, and at last no float.
+    """Return the seconds before the next try of git after `tries` failures in a row."""
+    return min(limits.BACKOFF_CAP_S, 2.0 ** min(tries, 30))  # Higher powers exceed the cap and finally overflow.

@@ -17,11 +17,10 @@ from planloop.reconciler.effects.processes import ExitCause, ProcessCommand, Pro
 from planloop.schemas import limits
 from planloop.schemas.frozen import frozen
 
-# Git, run as any other process of the plan: bounded, labelled, and stopped with its owner's successor.
+# Git runs like every other process of the plan: with limits and labels, and it is stopped by the next owner.
 #
-# No hook of the repository runs, nothing is signed, and nobody is asked for a password: what git does for a fork is the
-# plan's own book-keeping. A repository is what has a `.git`: a folder that merely looks like one is none, since
-# commands may make it look so. What it prints on success is taken as it is; a warning before the answer is skipped.
+# No hooks of the repository run, nothing is signed, and git asks for no password. Only a folder with a `.git` counts as
+# a repository: commands could make another folder look like one. Warnings before the output are skipped.
 
 _QUIET: Final = (
     *("-c", "core.hooksPath=/dev/null"),
@@ -39,7 +38,7 @@ _QUIET: Final = (
     *("-c", "maintenance.auto=false"),
 )
 _OWN: Final = {
-    "GIT_OPTIONAL_LOCKS": "0",  # The user's own index is never refreshed by us.
+    "GIT_OPTIONAL_LOCKS": "0",  # Never refresh the user's own index.
     "GIT_TERMINAL_PROMPT": "0",
     "GIT_EDITOR": "true",
     "GIT_AUTHOR_NAME": "planloop",
@@ -54,12 +53,12 @@ _COMMIT: Final = re.compile(rb"^[0-9a-f]{40,64}$", re.MULTILINE)
 
 
 class GitFailed(Exception):
-    """Git did not do it. The message is its own last words, or why it could not be run."""
+    """Git failed. The message is the last lines of its output, or why it could not be run."""
 
 
 @frozen
 class GitOutput:
-    """How a run of git ended, and what it printed."""
+    """Exit code and output of a run of git."""
 
     code: int
     output: bytes
@@ -80,7 +79,7 @@ class GitOutput:
 
 @frozen
 class Git:
-    """Runs git with a clean environment. `environment` is the owner's, cut down to what commands inherit."""
+    """Runs git with a clean environment. `environment` holds the variables that commands inherit from the owner."""
 
     processes: Processes
     ids: Ids
@@ -89,7 +88,7 @@ class Git:
     async def says(
         self, *arguments: str, cwd: str, more: Mapping[str, str] | None = None, stdin: bytes = b""
     ) -> GitOutput:
-        """Runs `git` with these arguments in the folder `cwd`, whatever its exit code. Raises GitFailed."""
+        """Run `git` in the folder `cwd`; return its output with any exit code. Raises GitFailed if it cannot run."""
         op = self.ids.mint()
         command = ProcessCommand(
             cwd=cwd,
@@ -110,43 +109,44 @@ class Git:
         return GitOutput(exit_.code, exit_.output if exit_.code else _WARNINGS.sub(b"", exit_.output))
 
     async def run(self, *arguments: str, cwd: str, more: Mapping[str, str] | None = None, stdin: bytes = b"") -> bytes:
-        """What git prints when it succeeds. Raises GitFailed with its last words."""
+        """Run `git` and return what it prints. Raises GitFailed if its exit code is not 0."""
         said = await self.says(*arguments, cwd=cwd, more=more, stdin=stdin)
         if said.code != 0:
             raise GitFailed(f"`git {arguments[0]}`: {said.words}")
         return said.output
 
     async def commit(self, *arguments: str, cwd: str, more: Mapping[str, str] | None = None) -> str:
-        """The object that git names in its answer. Raises GitFailed."""
+        """Run `git` and return the object name in its output. Raises GitFailed."""
         found = _COMMIT.findall(await self.run(*arguments, cwd=cwd, more=more))
         if not found:
             raise GitFailed(f"`git {arguments[0]}` named no object")
         return str(found[-1].decode())
 
 
-# The folder that a fork leaves: its repository, and snapshots of it as it stands.
+# The repository of the folder that a fork branches from, and snapshots of that folder.
 #
-# A snapshot is a commit of everything that git does not ignore, made with an index of its own: the user's index, HEAD,
-# branches, stash and hooks are not touched. A folder that is in no repository gets a private one below the plan's
-# state, so that a fork works everywhere and nobody finds a `.git` that they did not make. So does one whose repository
-# came when commands were enclosed in it already: git would run what one of them may have configured there. In
-# repositories within it git is not run at all.
+# A snapshot is a commit of all files that git does not ignore, made with a separate index: the user's index, HEAD,
+# branches, stash and hooks are not touched. A folder without a repository gets a private one below the plan's state
+# folder, so that a fork works everywhere and no `.git` appears in the user's folder. The same holds for a repository
+# that was created while sandboxed commands could write there: git would run what they may have configured in it. Git
+# never runs in nested repositories.
 
 PRIVATE_REPOSITORY: Final = "repository"
 _IGNORED: Final = b"paths are ignored by one of your .gitignore files"
 _SPARSE: Final = b"outside of your sparse-checkout definition"
 _NO_COMMIT: Final = re.compile(rb"^error: '(.+)/' does not have a commit checked out$", re.MULTILINE)
 _REJECTED: Final = re.compile(rb"^error: (?:invalid path '(.+)'|open\(\"(.+)\"\): Permission denied)$", re.MULTILINE)
-_GITLINK: Final = b"160000 "  # How the index begins to tell of the commit of a repository within.
+_GITLINK: Final = b"160000 "  # Mode in the index of a nested repository.
 _NO_REPOSITORY: Final = ("not a git repository (or any", "work tree", "bare repository")
 ALL_FILES: Final = ("--", ":(top)", ":(top,exclude,glob)**/.plan/**", ":(top,exclude,glob).plan/**")
 
 
 @frozen
 class ForkedRepository:
-    """`top` is the root of the working tree that is left, `prefix` leads from it to the plan's folder (`` or `a/b/`).
+    """Repository that a fork branches from.
 
-    `folder` is where the repository's data are; `is_private` says that it is ours.
+    `top` is the root of its working tree, `prefix` the path from there to the plan's folder (empty or `a/b/`), `folder`
+    the folder with its data. `is_private`: planloop created it.
     """
 
     git: Git
@@ -157,23 +157,23 @@ class ForkedRepository:
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """What tells git of it: found by itself in a user's folder, named for a private one."""
+        """Variables that name a private repository; empty for one that git finds by itself."""
         return {"GIT_DIR": self.folder, "GIT_WORK_TREE": self.top} if self.is_private else {}
 
     async def keeps_modes(self) -> bool:
-        """Whether git looks at who may execute a file: not on file systems that do not know."""
+        """Whether git tracks execute permissions, which some file systems do not have."""
         said = await self.git.says("config", "--type=bool", "core.fileMode", cwd=self.top, more=self.environment)
         return not said.text.endswith("false")
 
     async def head(self) -> str:
-        """The commit that is checked out; empty before the first one."""
+        """Return the commit that is checked out; empty before the first one."""
         said = await self.git.says("rev-parse", "--verify", "-q", "HEAD^{commit}", cwd=self.top, more=self.environment)
         return said.text.splitlines()[-1] if said.code == 0 and said.text else ""
 
     async def snapshot(self, index: Path, parent: str, words: str) -> str:
-        """A commit of the working tree as it is, after `parent` (empty: none); `parent` itself when nothing is new.
+        """Commit the working tree as it is on top of `parent` (empty: none); return `parent` if nothing has changed.
 
-        `index` is a path for the index that is used meanwhile. Raises GitFailed.
+        `index` is a path for the temporary index. Raises GitFailed.
         """
         _begin(index, Path(self.folder) / "index")
         try:
@@ -188,18 +188,18 @@ class ForkedRepository:
         return await self.git.commit("commit-tree", tree, *after, "-m", words, cwd=self.top, more=self.environment)
 
     async def tree_of(self, commit: str) -> str:
-        """The tree of a commit."""
+        """Return the tree of a commit."""
         return await self.git.commit("rev-parse", f"{commit}^{{tree}}", cwd=self.top, more=self.environment)
 
     async def branch(self, name: str) -> str:
-        """The commit that a branch is at; empty when there is no such branch."""
+        """Return the commit of a branch; empty if the branch does not exist."""
         said = await self.git.says(
             "rev-parse", "--verify", "-q", f"refs/heads/{name}", cwd=self.top, more=self.environment
         )
         return said.text.splitlines()[-1] if said.code == 0 and said.text else ""
 
     async def branches(self) -> frozenset[str]:
-        """The names of all branches."""
+        """Return the names of all branches."""
         listing = await self.git.run(
             *("for-each-ref", "--format=%(refname)", "refs/heads/"), cwd=self.top, more=self.environment
         )
@@ -208,11 +208,11 @@ class ForkedRepository:
 
 
 async def stage_all(git: Git, folder: str, more: Mapping[str, str] | None = None) -> None:
-    """Takes all of `folder` that git does not ignore into the index, but no state of plans. Raises GitFailed.
+    """Add all files of `folder` that git does not ignore to the index, except the state of plans. Raises GitFailed.
 
-    What git cannot take is left out: a repository within it that has no commit yet, a path that it rejects as invalid
-    (a `.gitmodules` that is a link), a file that may not be read. Repositories that the index has are told to it by
-    their commits: of those `git add` would run a git inside, and with that what is configured there.
+    Leaves out what git cannot add: a nested repository without a commit, an invalid path (a `.gitmodules` that is a
+    link), an unreadable file. Nested repositories in the index are updated without `git add`, which would run a git
+    inside them, with their configuration.
     """
     within = await _repositories_in(git, folder, more)
     if within:
@@ -223,7 +223,7 @@ async def stage_all(git: Git, folder: str, more: Mapping[str, str] | None = None
         names = [*ALL_FILES[1:], *(f":(top,exclude,literal){name}" for name in left)]
         from_stdin = ("--pathspec-from-file=-", "--pathspec-file-nul")
         said = await git.says("add", "-A", *sparse, *from_stdin, cwd=folder, more=more, stdin=_lines(names, b"\0"))
-        # Git has added everything and still complains when what we leave out is ignored by the user as well.
+        # Git also fails after it added everything, if an excluded path is ignored, too.
         if said.code == 0 or (said.code == 1 and _IGNORED in said.output):
             return
         rejected = [name for found in _REJECTED.findall(said.output) for name in found if name]
@@ -240,18 +240,18 @@ def _lines(names: Iterable[str], end: bytes) -> bytes:
 
 
 async def _repositories_in(git: Git, folder: str, more: Mapping[str, str] | None) -> tuple[str, ...]:
-    """The repositories within `folder` that the index has a commit of."""
+    """Return the nested repositories of `folder` that are in the index."""
     staged = await git.run("ls-files", "-s", "-z", cwd=folder, more=more)
     entries = (entry.partition(b"\t") for entry in staged.split(b"\0") if entry.startswith(_GITLINK))
     return tuple(dict.fromkeys(os.fsdecode(path) for _, _, path in entries))
 
 
 def _begin(index: Path, used: Path) -> None:
-    """Makes `index` what the index `used` is: what git knows of the files' times, else it would read them all."""
+    """Copy the index `used` to `index`, with its file times; without them git would read all files."""
     _forget(index)
     _forget(index.with_name(f"{index.name}.lock"))
     if used.is_file():
-        shutil.copy2(used, index)  # With its time: what was written in the very moment of it git reads again.
+        shutil.copy2(used, index)  # With its time: git reads files again that changed at that time or later.
 
 
 def _forget(file: Path) -> None:
@@ -259,7 +259,7 @@ def _forget(file: Path) -> None:
 
 
 async def find_repository(git: Git, folder: Path, state: Path) -> ForkedRepository:
-    """The repository that `folder` is in, or a private one below `state`. Raises GitFailed."""
+    """Return the repository that contains `folder`, or a private one below `state`. Raises GitFailed."""
     if await anyio.to_thread.run_sync(write_guard.is_repository_untrusted, str(folder)):
         return await _private(git, folder, state)
     asked = ("--is-inside-work-tree", "--absolute-git-dir", "--show-toplevel", "--show-prefix")
@@ -273,12 +273,12 @@ async def find_repository(git: Git, folder: Path, state: Path) -> ForkedReposito
 
 
 async def _is_ignored(git: Git, folder: Path) -> bool:
-    """Whether the repository around `folder` wants to know nothing of it, so that it is in none in effect."""
+    """Whether the repository around `folder` ignores it, so that in effect it is in no repository."""
     return (await git.says("check-ignore", "-q", ".", cwd=str(folder))).code == 0
 
 
 async def _private(git: Git, folder: Path, state: Path) -> ForkedRepository:
     where = state / PRIVATE_REPOSITORY
-    # Done again after a crash: it makes what is missing and changes nothing else.
+    # May run again after a crash: it creates what is missing and changes nothing else.
     await git.run("init", "-q", "--bare", str(where), cwd=str(folder))
     return ForkedRepository(git, top=str(folder), prefix="", folder=str(where), is_private=True)

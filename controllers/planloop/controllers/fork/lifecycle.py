@@ -13,23 +13,27 @@ from planloop.reconciler.store.state_files import STATE
 from planloop.schemas.canonical_json import Json, JsonObject, printable_name
 from planloop.schemas.objects.fork import ForkState
 
-# A fork is made: a snapshot of the folder as it is, a branch at it, a working tree of that branch.
-#
-# What is to be made is noted before it is, so that whoever comes after a crash makes the same: one branch, one tree.
+# A new fork is a snapshot of the folder, a branch at it, and a working tree of that branch. Their names are written
+# into the status first, so that the next owner creates the same ones after a crash.
 
 
 async def create_worktree(fork: ForkHandle) -> None:
-    """Makes the working tree of a fork in state `making`, and says that it is ready. Raises GitFailed and OSError."""
-    desk, status = fork.desk, fork.status
+    """Create the working tree of a fork in state `making`, and mark the fork as ready. Raises GitFailed and OSError."""
+    services, status = fork.services, fork.status
     repository = await fork.repository()
     if not (status.folder and status.base):
-        begun: dict[str, Json] = {"folder": f"{STATE}/{desk.plan}/{FOLDER}/{fork.name}", "prefix": repository.prefix}
+        begun: dict[str, Json] = {
+            "folder": f"{STATE}/{services.plan}/{FOLDER}/{fork.name}",
+            "prefix": repository.prefix,
+        }
         if not status.base:
-            base = await repository.snapshot(fork.index, await repository.head(), f"{desk.plan}: the folder as it is")
+            base = await repository.snapshot(
+                fork.index, await repository.head(), f"{services.plan}: the folder as it is"
+            )
             begun |= {"base": base, "branch": await _free_branch(fork, repository)}
         await fork.note("fork.making", begun)
     worktree = fork.worktree(repository)
-    async with desk.turns:
+    async with services.turns:
         await worktree.make(fork.status.base)
     merge: dict[str, Json] = {"state": str(ForkState.READY), "tries": None, "fault": None, "retry_at": None}
     data: JsonObject = {"branch": worktree.branch, "folder": fork.status.folder}
@@ -38,17 +42,17 @@ async def create_worktree(fork: ForkHandle) -> None:
 
 
 async def _free_branch(fork: ForkHandle, repository: ForkedRepository) -> str:
-    """The name of a branch that is not there yet. Raises GitFailed when the plan's own choice is taken."""
+    """Return the name of a branch that does not exist yet. Raises GitFailed if the branch of the plan exists."""
     wanted = fork.spec.branch
     if wanted:
         if await repository.branch(wanted):
-            raise GitFailed(f"the branch `{wanted}` is there already: merge and delete it, or name another")
+            raise GitFailed(f"the branch `{wanted}` already exists: merge and delete it, or name another")
         return wanted
     known = await repository.branches()
-    names = ("plan", task_slug(f"plan/{fork.desk.plan}"), task_slug(fork.spec.task))
-    # A branch `plan` leaves no room for any that begin with `plan/`.
-    is_barred = bool({names[0], "/".join(names[:2])} & known)
-    name = "-".join(names) if is_barred else "/".join(names)
+    names = ("plan", task_slug(f"plan/{fork.services.plan}"), task_slug(fork.spec.task))
+    # If a branch `plan` exists, git allows no branch `plan/...`.
+    is_taken = bool({names[0], "/".join(names[:2])} & known)
+    name = "-".join(names) if is_taken else "/".join(names)
     found = (
         each for each in (name, *(f"{name}-{count}" for count in range(2, len(known) + 3))) if _is_free(each, known)
     )
@@ -59,26 +63,25 @@ def _is_free(name: str, known: Collection[str]) -> bool:
     return not any(each == name or each.startswith(f"{name}/") for each in known)
 
 
-# A fork's working tree goes: when all of it is in, when its task is cancelled or removed.
-#
-# What was never brought in stays on the branch, committed; an open merge with its marks as it stood, on one beside.
+# A working tree is removed when all its changes are merged, or when its task is cancelled or removed. Changes that were
+# not merged back are committed on the branch; an open merge is kept, with its conflict markers, on a second branch.
 
-UNRESOLVED_SUFFIX: Final = "-unmended"  # After a branch's name: a merge into it that was given up.
+UNRESOLVED_SUFFIX: Final = "-unmended"  # Appended to the branch's name for a merge that was abandoned.
 
 
 async def commit_leftovers(fork: ForkHandle) -> None:
-    """Keeps on the branch what was done in the fork, and says what is kept. Raises GitFailed and OSError."""
+    """Commit the unmerged changes of a fork on its branch, and record it. Raises GitFailed and OSError."""
     status = fork.status
     worktree = fork.worktree(await fork.repository())
     if status.state is not ForkState.MAKING:
-        async with fork.desk.turns:
+        async with fork.services.turns:
             await restore_worktree(worktree)
     if status.state is ForkState.MAKING or not (worktree.folder / ".git").exists():
         head = await worktree.repository.branch(status.branch)
     else:
         await worktree.unlock()
         await _end_merge(fork, worktree)
-        head = await worktree.commit(f"{fork.desk.plan}: unfinished work of {fork.spec.task}")
+        head = await worktree.commit(f"{fork.services.plan}: unfinished work of {fork.spec.task}")
     base = status.base
     if head and status.incoming and await _has(worktree, status.incoming, head):
         base = status.incoming
@@ -91,17 +94,17 @@ async def commit_leftovers(fork: ForkHandle) -> None:
 
 
 async def _end_merge(fork: ForkHandle, worktree: Worktree) -> None:
-    """Takes an open merge of ours back: marks are no work, and whoever goes on from the branch must not take them so.
+    """Abort an open merge of planloop, so that its conflict markers do not look like work on the branch.
 
-    How far somebody had mended it is kept on a branch beside.
+    A partly resolved merge is kept on a second branch.
     """
     status = fork.status
     is_cut_off = status.state is ForkState.MERGING and bool(status.incoming) and not status.files
     is_open = not is_cut_off and bool(status.incoming) and await worktree.is_merging()
-    if is_open and not await worktree.unmended(status.files, is_claimed=False):
+    if is_open and not await worktree.unresolved(status.files, is_claimed=False):
         return
     if is_open:
-        await worktree.keep_beside(UNRESOLVED_SUFFIX, f"{fork.desk.plan}: a merge that was not mended")
+        await worktree.keep_beside(UNRESOLVED_SUFFIX, f"{fork.services.plan}: a merge that was not resolved")
     if is_open or is_cut_off:
         await worktree.back_to(status.head)
 
@@ -115,10 +118,10 @@ async def _has(worktree: Worktree, commit: str, head: str) -> bool:
 
 
 async def remove_worktree(fork: ForkHandle) -> None:
-    """Removes the working tree, and the branch when all of it is in and the plan did not name it.
+    """Remove the working tree, and the branch if it is fully merged and the plan did not name it.
 
-    A tree that is in but still holds what git ignores, or repositories within it, stays until the fork is made anew or
-    goes: that is in no branch. Raises GitFailed and OSError.
+    A merged tree that contains ignored files or nested repositories stays until the fork is recreated or removed: these
+    files are on no branch. Raises GitFailed and OSError.
     """
     status, resource = fork.status, fork.resource
     worktree = fork.worktree(await fork.repository())
@@ -128,7 +131,7 @@ async def remove_worktree(fork: ForkHandle) -> None:
         await fork.note("fork.cleared", {"ignored": [printable_name(name) for name in ignored]})
         return
     gone: JsonObject = {}
-    async with fork.desk.turns:
+    async with fork.services.turns:
         await worktree.remove()
         if status.state is ForkState.IN and status.head and not fork.spec.branch:
             await worktree.drop_branch(status.head)

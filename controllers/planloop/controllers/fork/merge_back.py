@@ -34,12 +34,12 @@ _LINK: Final = "120000"
 _EXECUTABLE: Final = "100755"
 _NONE: Final = "0"
 SHA1_DIGITS: Final = 40
-_TYPE, _FULL = 3, 6  # Digits of a mode that say what it is: file or link; all of it: who may execute it, too.
+_TYPE, _FULL = 3, 6  # Leading digits of a mode: its type (file or link), or all of it, including permissions.
 
 
 @frozen
 class FolderFile:
-    """A file in the folder as it is now: its mode and object as git would have them, and what tells that it moved."""
+    """A file in the folder as it is now: its mode and object in git, and a fingerprint that changes with the file."""
 
     mode: str
     object: str
@@ -51,7 +51,7 @@ NO_FILE: Final = FolderFile("", "", ())
 
 @frozen
 class ChangeCopier:
-    """Writes into the working tree of `repository`. `stage` is a folder of ours, made and removed."""
+    """Copies files into the working tree of `repository`. `stage` is a temporary folder, created and removed."""
 
     repository: ForkedRepository
     stage: Path
@@ -59,10 +59,10 @@ class ChangeCopier:
     async def carry(
         self, new: str, differences: Sequence[FileChange], stop: Callable[[], None] = lambda: None
     ) -> tuple[str, ...]:
-        """Makes the files of `differences` as they are in the commit `new`; returns those that moved on and were left.
+        """Write the files of `differences` as they are in the commit `new`; return those that changed meanwhile.
 
-        `stop` is called when all is ready and nothing is written yet: what it raises goes to the caller. Raises
-        GitFailed and OSError.
+        `stop` is called when all is ready and nothing is written yet; its exceptions go to the caller. Raises GitFailed
+        and OSError.
         """
         if not differences:
             return ()
@@ -77,15 +77,15 @@ class ChangeCopier:
         await self._unpack(new, [each.path for each in todo if not each.is_removed])
         try:
             await anyio.to_thread.run_sync(lambda: self._prepare(todo, found))
-            # Nothing is awaited from here on: nobody can take a lock, and no agent of this owner can come, between the
-            # look and the last rename.
+            # No await from here on: no lock can be granted and no agent of this owner can run between the check and the
+            # last rename.
             stop()
             return tuple(each.path for each in _in_order(todo) if not self._put(each, found[each.path]))
         finally:
             await anyio.to_thread.run_sync(lambda: shutil.rmtree(self.stage, ignore_errors=True))
 
     async def _found(self, paths: Sequence[str]) -> Mapping[str, FolderFile]:
-        """What is at each path now, with the object that git would make of it."""
+        """Return what is at each path now, with the git object of its content."""
         marks = {path: _file_mark(self._at(path)) for path in paths}
         files = [path for path in paths if stat.S_ISREG(marks[path][0] if marks[path] else 0)]
         objects = await self._objects(files)
@@ -95,13 +95,13 @@ class ChangeCopier:
             name = objects.get(path, "")
             if mode == _LINK:
                 name = await self._link_object(path)
-            # One that was written while it was read is none that we know.
+            # A file that changed while it was read has an unknown object.
             found[path] = FolderFile(mode, name if _file_mark(self._at(path)) == marks[path] else "?", marks[path])
         return found
 
     async def _objects(self, paths: Sequence[str]) -> Mapping[str, str]:
         named: dict[str, str] = {}
-        # What git reads line by line it takes for quoted, or for the end of a line of DOS.
+        # In its line-by-line input, git takes a leading quote and a trailing CR as syntax.
         plain = [path for path in paths if "\n" not in path and path[0] != '"' and path[-1] != "\r"]
         git, top, more = self._git, self.repository.top, self.repository.environment
         if plain:
@@ -119,7 +119,7 @@ class ChangeCopier:
         return said.decode().split()[-1]
 
     async def _unpack(self, new: str, paths: Sequence[str]) -> None:
-        """Puts the files of `new` below the stage, as a checkout would write them here."""
+        """Write the files of `new` below the stage, as a checkout would."""
         shutil.rmtree(self.stage, ignore_errors=True)
         state_files.make_folder(self.stage)
         index = self.stage / "index"
@@ -131,7 +131,7 @@ class ChangeCopier:
         await self._git.run("checkout-index", "-q", "-z", "--stdin", prefix, cwd=top, more=more, stdin=names)
 
     def _prepare(self, todo: Iterable[FileChange], found: Mapping[str, FolderFile]) -> None:
-        """Gives each unpacked file the permissions and the line ends of the one that it replaces, and flushes it."""
+        """Give each unpacked file the permissions and line endings of the file that it replaces, and flush it."""
         for each in todo:
             staged = self.stage / "files" / each.path
             if each.is_removed or staged.is_symlink():
@@ -145,9 +145,9 @@ class ChangeCopier:
             _flush(staged)
 
     def _put(self, each: FileChange, found: FolderFile) -> bool:
-        """Makes one file as it is to be, if it still is as it was found; whether it did."""
+        """Write one file if it is still as it was found; return whether it was written."""
         target = self._at(each.path)
-        if _file_mark(target) != found.mark or self._is_led_astray(each.path):
+        if _file_mark(target) != found.mark or self._is_below_link(each.path):
             return False
         if each.is_removed:
             target.unlink(missing_ok=True)
@@ -157,10 +157,10 @@ class ChangeCopier:
             target.parent.mkdir(parents=True, exist_ok=True)
             return self._renamed(self.stage / "files" / each.path, target, found)
         except (FileExistsError, NotADirectoryError, IsADirectoryError):
-            return False  # A file stands where a folder is needed, or the other way round: newer work than ours.
+            return False  # A file is where a folder is needed, or the other way round: newer work.
 
     def _renamed(self, staged: Path, target: Path, found: FolderFile) -> bool:
-        """Puts `staged` in the place of `target`; of a folder on another disk by way of a copy beside it."""
+        """Replace `target` by `staged`; on another file system, copy it next to `target` first."""
         try:
             staged.replace(target)
             return True
@@ -179,8 +179,8 @@ class ChangeCopier:
             beside.unlink(missing_ok=True)
         return True
 
-    def _is_led_astray(self, path: str) -> bool:
-        """Whether a folder on the way is a link: what lies behind it is not the file that git means."""
+    def _is_below_link(self, path: str) -> bool:
+        """Whether a folder in the path is a link: then it leads to another file than the one in git."""
         at = Path(self.repository.top)
         for name in Path(path).parts[:-1]:
             at /= name
@@ -189,7 +189,7 @@ class ChangeCopier:
         return False
 
     def _tidy(self, folder: Path) -> None:
-        """Removes folders that have become empty, as git does."""
+        """Remove empty folders, as git does."""
         while folder != Path(self.repository.top):
             try:
                 folder.rmdir()
@@ -211,9 +211,9 @@ def _flush(path: Path) -> None:
 
 
 def keep_line_endings(now: Path, new: Path, known: str) -> None:
-    """Gives `new` the line ends of `now` when that ends all its lines with CRLF and git keeps them without the CR.
+    """Give `new` CRLF line endings if all lines of `now` have them and git stores the file without CR.
 
-    `known` is the object that git makes of `now`: where it is of the very bytes, the line ends are git's business.
+    `known` is the git object of `now`: if it is of the unchanged bytes, git itself stores the CRs.
     """
     if now.stat().st_size > limits.OUTPUT_KEPT_BYTES_MAX:
         return
@@ -226,37 +226,37 @@ def keep_line_endings(now: Path, new: Path, known: str) -> None:
 
 
 def _object_of(content: bytes, digits: int) -> str:
-    """The name of the object of these very bytes, in a repository whose names have so many digits."""
+    """Return the git object name of these bytes, in a repository whose names have `digits` digits."""
     made = hashlib.sha1(usedforsecurity=False) if digits == SHA1_DIGITS else hashlib.sha256()
     made.update(b"blob %d\0" % len(content) + content)
     return made.hexdigest()
 
 
 def _in_order(todo: Iterable[FileChange]) -> list[FileChange]:
-    """Removals first: a file may make way for a folder of its name."""
+    """Return the changes with removals first: a folder may replace a removed file of the same name."""
     return sorted(todo, key=lambda each: (not each.is_removed, each.path))
 
 
 def _matches(found: FolderFile, mode: str, name: str, digits: int) -> bool:
-    """Whether a file is as git says: of its mode the first `digits` count."""
+    """Whether a file has this object and the first `digits` of this mode."""
     if not name.strip(_NONE):
         return found == NO_FILE
     return found.object == name and found.mode[:digits] == mode[:digits]
 
 
 def _file_mark(path: Path) -> tuple[int, ...]:
-    """What changes when a file does; empty when there is none. The first number is its kind and permissions."""
+    """Return a fingerprint that changes with the file; empty if there is none. The first number is its mode."""
     try:
         seen = path.lstat()
     except (FileNotFoundError, NotADirectoryError):
         return ()
     if stat.S_ISDIR(seen.st_mode):
-        return ()  # No file; if it is in the way of one, the rename will say so.
+        return ()  # Not a file. If a file must be written here, the rename fails.
     return (seen.st_mode, seen.st_ino, seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns)
 
 
 def _file_mode(mark: tuple[int, ...]) -> str:
-    """The mode as git has it; empty for none."""
+    """Return the mode in git; empty if there is no file."""
     if not mark:
         return ""
     if stat.S_ISLNK(mark[0]):
@@ -264,80 +264,81 @@ def _file_mode(mark: tuple[int, ...]) -> str:
     return _EXECUTABLE if mark[0] & stat.S_IXUSR else "100644"
 
 
-# What a fork's tasks did comes back: the folder is merged into the fork, then what differs is written into the folder.
+# The changes of a fork come back in two steps: the folder is merged into the fork, then the differing files are written
+# into the folder.
 #
-# Git itself merges, in the fork's working tree: any version of git will do, and a conflict looks as usual (marks in the
+# Git merges in the fork's working tree: any version of git will do, and a conflict looks as usual (markers in the
 # files, an open merge) without touching the folder that others work in. A file that changes between the snapshot and
 # the write is not written: the fork merges that change first.
 
-_UNSEEN: Final = "something stands there that git does not look at (ignored, or kept out of its index): move it away"
+_UNSEEN: Final = "a file that git ignores, or that is not in its index, already exists there: move it away"
 _WELL: Final[JsonObject] = {"tries": None, "fault": None, "retry_at": None}
 
 
 async def merge_back(fork: ForkHandle) -> None:
-    """Brings a fork in state `merging` or `writing` in, or says which files conflict. Raises GitFailed and OSError."""
+    """Merge back a fork in state `merging` or `writing`, or record the conflicts. Raises GitFailed and OSError."""
     repository = await fork.repository()
     worktree = fork.worktree(repository)
-    async with fork.desk.turns:
+    async with fork.services.turns:
         await restore_worktree(worktree)
     if not (worktree.folder / ".git").exists():
-        async with fork.desk.turns:
-            await worktree.make(fork.status.base)  # Somebody removed it: what was committed is on the branch.
+        async with fork.services.turns:
+            await worktree.make(fork.status.base)  # The tree was removed; its commits are on the branch.
     await worktree.unlock()
     if fork.status.state is ForkState.WRITING:
-        if not await _written(fork, worktree):
+        if not await _write_changes(fork, worktree):
             return
-    elif not await _committed(fork, worktree):
+    elif not await _commit_changes(fork, worktree):
         return
     moved: tuple[str, ...] = ()
     for _ in range(limits.FORK_ROUNDS_MAX):
         base = fork.status.base
-        if not await _merged(fork, worktree) or await _checked_anew(fork):
+        if not await _merge_folder(fork, worktree) or await _request_checks(fork):
             return
         if moved and fork.status.base == base:
             raise GitFailed(f"{', '.join(map(printable_name, moved[: limits.FORK_FILES_SHOWN]))}: {_UNSEEN}")
-        if not (moved := await _written(fork, worktree)):
+        if not (moved := await _write_changes(fork, worktree)):
             return
-    raise GitFailed("the files that it changed are being changed by others all the time")
+    raise GitFailed("other tasks keep changing the files that it changed")
 
 
-async def _committed(fork: ForkHandle, worktree: Worktree) -> bool:
-    """Commits what was done in the fork. False: an open merge is not mended, which is then said."""
+async def _commit_changes(fork: ForkHandle, worktree: Worktree) -> bool:
+    """Commit the changes in the fork. Return False, and record the conflicts, if an open merge is not resolved."""
     status, open_ = fork.status, await worktree.open()
     if open_ or await worktree.is_merging():
         if status.incoming and not status.files:
-            await worktree.back_to(status.head)  # A crash cut the merge off: it is made anew.
-        # Without that, it is a merge (a rebase, a stash) that was begun by who works there.
-        elif left := await worktree.unmended(status.files or open_, is_claimed=_is_claimed(fork)):
+            await worktree.back_to(status.head)  # A crash interrupted the merge: start it again.
+        # Otherwise it is a merge (or a rebase, or a stash) that a task or agent of the fork began.
+        elif left := await worktree.unresolved(status.files or open_, is_claimed=_is_claimed(fork)):
             await _conflict(fork, left)
             return False
     elif status.incoming and status.head and not status.files:
-        # Cut off too, but before git noted that it merges, or after it had ended: both are as if it had not begun.
+        # Interrupted before git had written that it merges, or after the merge had ended: start it again, too.
         await worktree.back_to(status.head)
-    head = await worktree.commit(f"{fork.desk.plan}: work of {fork.spec.task}")
+    head = await worktree.commit(f"{fork.services.plan}: work of {fork.spec.task}")
     base = status.incoming if status.incoming and await worktree.has(status.incoming) else status.base
     await fork.note("fork.merging", {"base": base, "head": head, "incoming": None, "files": None})
     return True
 
 
 def _is_claimed(fork: ForkHandle) -> bool:
-    """Whether an agent says that it has mended what it was told of."""
-    task = fork.desk.store.view.get(fork.spec.task)
+    """Whether the agent of the task claims that it resolved the conflicts."""
+    task = fork.services.store.view.get(fork.spec.task)
     if task is None or task.spec["work"]["kind"] != "agent":
         return False
     return fork_request(task.status).bring > fork.status.answered
 
 
-async def _merged(fork: ForkHandle, worktree: Worktree) -> bool:
-    """Takes in what the folder has become since; False when that does not merge, which is then said."""
-    status, desk = fork.status, fork.desk
-    words = f"{desk.plan}: the folder as it is"
+async def _merge_folder(fork: ForkHandle, worktree: Worktree) -> bool:
+    """Merge the current folder into the fork. Return False, and record the conflicts, if there are any."""
+    status, services = fork.status, fork.services
+    words = f"{services.plan}: the folder as it is"
     incoming = await worktree.repository.snapshot(fork.index, status.base, words)
     if incoming == status.base:
         return True
     merge: JsonObject = {"state": str(ForkState.MERGING), "incoming": incoming, "head": await worktree.head()}
     await fork.note("fork.merging", merge)
-    files = await worktree.merge(incoming, f"{desk.plan}: {fork.spec.task} takes in what changed meanwhile")
+    files = await worktree.merge(incoming, f"{services.plan}: {fork.spec.task} takes in what changed meanwhile")
     if files:
         await _conflict(fork, files)
         return False
@@ -346,12 +347,12 @@ async def _merged(fork: ForkHandle, worktree: Worktree) -> bool:
     return True
 
 
-async def _checked_anew(fork: ForkHandle) -> bool:
-    """Has the checks run once more on what both made together, before it goes to where others work.
+async def _request_checks(fork: ForkHandle) -> bool:
+    """Ask for the task's checks on the merged result, before it is written into the folder; return whether it did.
 
-    So often in a row, and no oftener: where somebody is always busy it would never come back.
+    At most FORK_CHECKS_MAX times in a row: in a busy folder, the fork would otherwise never be merged back.
     """
-    status, task = fork.status, fork.desk.store.view.get(fork.spec.task)
+    status, task = fork.status, fork.services.store.view.get(fork.spec.task)
     if not status.unchecked or status.rounds >= limits.FORK_CHECKS_MAX or task is None or not task.spec["acceptance"]:
         return False
     merge: JsonObject = {"state": str(ForkState.READY), "answered": _asked(fork), "unchecked": None, **_WELL}
@@ -363,7 +364,7 @@ async def _checked_anew(fork: ForkHandle) -> bool:
 async def _conflict(fork: ForkHandle, files: Sequence[str]) -> None:
     named: list[Json] = [printable_name(path) for path in files]
     merge: JsonObject = {"state": str(ForkState.CONFLICT), "files": named, "answered": _asked(fork), **_WELL}
-    # Whoever mends it takes their time: what was locked for the write is free for others until then.
+    # Resolving may take long, so the locks for the write are released until then.
     merge |= context.NO_WISH
     await fork.note(
         "fork.conflict", merge, {"files": named, "branch": fork.status.branch}, context.release_fork_locks(fork)
@@ -371,14 +372,14 @@ async def _conflict(fork: ForkHandle, files: Sequence[str]) -> None:
 
 
 def _asked(fork: ForkHandle) -> int:
-    task = fork.desk.store.view.get(fork.spec.task)
+    task = fork.services.store.view.get(fork.spec.task)
     return max(fork.status.answered, fork_request(task.status).bring if task is not None else 0)
 
 
-async def _written(fork: ForkHandle, worktree: Worktree) -> tuple[str, ...]:
-    """Writes what differs into the folder, under locks, or waits for those.
+async def _write_changes(fork: ForkHandle, worktree: Worktree) -> tuple[str, ...]:
+    """Write the differing files into the folder, under locks, or wait for the locks.
 
-    Returns what moved on first, which is then to be taken in.
+    Returns the files that changed meanwhile, which must be merged first.
     """
     status, repository = fork.status, worktree.repository
     differences = await worktree.differences(status.base, status.head)
@@ -393,14 +394,14 @@ async def _written(fork: ForkHandle, worktree: Worktree) -> tuple[str, ...]:
             return ()
         merge: JsonObject = {"state": str(ForkState.WRITING), "left_out": named_out, **context.NO_WISH}
         await fork.note("fork.writing", merge, more=grants)
-    carrier = ChangeCopier(repository, fork.desk.forks / f"{fork.name}.out")
+    copier = ChangeCopier(repository, fork.services.forks / f"{fork.name}.out")
     try:
-        moved = await carrier.carry(status.head, todo, lambda: context.require_locks(fork, wants))
+        moved = await copier.carry(status.head, todo, lambda: context.require_locks(fork, wants))
     except context.ForkLocksLost:
-        # It takes in what is there by then, and asks for the locks anew, behind whoever has them.
-        lost: JsonObject = {"message": "its locks were taken from it before it wrote"}
+        # Merge the newer folder, and request the locks again, behind their new holders.
+        lost: JsonObject = {"message": "it lost its locks before it wrote a file"}
         await fork.note("fork.merging", {"state": str(ForkState.MERGING)}, lost, context.release_fork_locks(fork))
-        return await _written(fork, worktree)
+        return await _write_changes(fork, worktree)
     if moved:
         await fork.note("fork.merging", {"state": str(ForkState.MERGING)}, more=context.release_fork_locks(fork))
         return moved
@@ -415,20 +416,19 @@ async def _written(fork: ForkHandle, worktree: Worktree) -> tuple[str, ...]:
 
 
 def _is_brought(fork: ForkHandle, repository: ForkedRepository, each: FileChange) -> bool:
-    """Whether a difference may be written: the plan file is a person's (law 9), and submodules are no files."""
-    file = plan_file_name(fork.desk.store.view.get(f"plan/{fork.desk.plan}"))
+    """Whether a change may be written: not the plan file, which belongs to a person (law 9), and not submodules."""
+    file = plan_file_name(fork.services.store.view.get(f"plan/{fork.services.plan}"))
     return not (each.is_submodule or (file and each.path == repository.prefix + file))
 
 
-# Whether a person has mended a merge that stands open: looked at now and then, at the price of a few stats.
-#
-# Git is asked only when something in the files in conflict, or in git's index, is other than at the last look.
+# Whether a person has resolved an open merge: checked at intervals. Git runs only if the files in conflict, or its
+# index, have changed since the last check.
 
 FilesFingerprint: TypeAlias = tuple[tuple[int, int, int], ...]
 
 
 def files_fingerprint(folder: Path, files: Iterable[str]) -> FilesFingerprint:
-    """What changes when one of `files` in the working tree at `folder`, or its index, does."""
+    """Return a fingerprint that changes with `files` in the working tree at `folder`, or with its index."""
     try:
         index = Path((folder / ".git").read_text().removeprefix("gitdir:").strip()) / "index"
     except OSError:
@@ -437,9 +437,9 @@ def files_fingerprint(folder: Path, files: Iterable[str]) -> FilesFingerprint:
 
 
 async def check_conflict_resolved(fork: ForkHandle) -> None:
-    """Goes on with a merge that a person has mended; leaves one that is not mended as it is."""
+    """Continue with a merge that a person has resolved; leave an unresolved one alone."""
     worktree = fork.worktree(await fork.repository())
-    if not await worktree.unmended(fork.status.files, is_claimed=False):
+    if not await worktree.unresolved(fork.status.files, is_claimed=False):
         await fork.note("fork.merging", {"state": str(ForkState.MERGING)})
 
 

@@ -1,4 +1,4 @@
-"""The working tree and branch of a fork: create, commit, merge into, repair and remove them."""
+"""Working tree and branch of a fork: create, commit, merge, repair and remove them."""
 
 from __future__ import annotations
 
@@ -16,10 +16,8 @@ from planloop.schemas import limits
 from planloop.schemas.canonical_json import printable_name
 from planloop.schemas.frozen import frozen
 
-# A fork's own working tree and branch: made, committed, merged into, removed.
-#
-# Everything here may have been cut off in the middle by a crash and is done again: each step looks at what is there,
-# and only what nobody has worked in yet is thrown away.
+# A crash may interrupt everything here, and it is done again: each step looks at what exists, and deletes only what no
+# task or agent has worked in yet.
 
 _MARKS: Final = (b"<<<<<<< ", b">>>>>>> ")
 _UNRELATED: Final = b"refusing to merge unrelated histories"
@@ -29,7 +27,7 @@ _SUBMODULES_TOO: Final = ("--ignore-submodules=none",)  # Stated, so that git do
 
 @frozen
 class FileChange:
-    """One path that two snapshots do not have alike. Modes and objects as git has them; all zeros: not there."""
+    """A path that differs between two snapshots, with its modes and objects in git; all zeros: it does not exist."""
 
     path: str
     old_mode: str
@@ -55,7 +53,7 @@ class Worktree:
     branch: str
 
     async def make(self, base: str) -> None:
-        """Makes the branch at `base`, unless it is there, and the working tree. What is half made is made anew."""
+        """Create the branch at `base`, unless it exists, and the working tree. A partly created tree is recreated."""
         repository = self.repository
         if not await repository.branch(self.branch):
             await self.around("update-ref", f"refs/heads/{self.branch}", base, "")
@@ -64,27 +62,29 @@ class Worktree:
         await self.around("worktree", "add", "-q", "--force", str(self.folder), self.branch)
 
     async def remove(self) -> None:
-        """Takes the working tree away, with whatever is in it, and what git knows of it. The branch stays.
+        """Remove the working tree with all its files, and its registration in git. The branch stays.
 
-        Git deletes the files first: one killed then leaves a tree without a folder, which goes too. Raises GitFailed
-        when git goes on to know it.
+        Git deletes the files first, so a killed git may leave a registration without a folder, which is removed too.
+
+        Raises:
+            GitFailed: git still lists the working tree.
         """
         await self._forget()
         if self.folder.exists():
-            # Its registration may be half made, or its files are no longer what git takes for its own.
+            # Its registration may be incomplete, or git does not recognise its files any more.
             await anyio.to_thread.run_sync(lambda: shutil.rmtree(self.folder, ignore_errors=True))
             said = await self._forget()
             if said.code != 0 and await self._is_known():
                 raise GitFailed(f"`git worktree remove`: {said.words}")
 
     async def _is_known(self) -> bool:
-        """Whether git lists the working tree, under its own name or where its folder really lies."""
+        """Whether git lists the working tree, under its path or its path without links."""
         listing = await self.around("worktree", "list", "--porcelain")
         names = (str(self.folder), str(self.folder.parent.resolve() / self.folder.name))
         return any(f"worktree {name}" in listing.decode(errors="surrogateescape").splitlines() for name in names)
 
     async def _forget(self) -> GitOutput:
-        """Has git remove the working tree, if it knows it and takes it for one."""
+        """Let git remove the working tree, if git knows it."""
         return await self.repository.git.says(
             *("worktree", "remove", "--force", "--force", str(self.folder)),
             cwd=self.repository.top,
@@ -92,65 +92,65 @@ class Worktree:
         )
 
     async def drop_branch(self, at: str) -> None:
-        """Deletes the branch if it still is at the commit `at`."""
+        """Delete the branch if it is still at the commit `at`."""
         if await self.repository.branch(self.branch) == at:
             await self.around("update-ref", "-d", f"refs/heads/{self.branch}", at)
 
     async def unlock(self) -> None:
-        """Takes away the locks that a git left which was killed in the working tree; none runs there now."""
+        """Remove lock files that a killed git left in the working tree; no git is running there now."""
         where = Path(await self._text("rev-parse", "--absolute-git-dir"))
         for name in ("index.lock", "HEAD.lock", "MERGE_HEAD.lock", "ORIG_HEAD.lock"):
             (where / name).unlink(missing_ok=True)
         (await self.shared() / f"refs/heads/{self.branch}.lock").unlink(missing_ok=True)
 
     async def shared(self) -> Path:
-        """The absolute folder of the data that all working trees of the repository share."""
+        """Return the absolute folder of the data that all working trees of the repository share."""
         said = await self.around("rev-parse", "--git-common-dir")
         return Path(self.repository.top, said.decode(errors="surrogateescape").strip().splitlines()[-1])
 
     async def names(self) -> tuple[str, ...]:
-        """The files that the branch has; none when there is no such branch."""
+        """Return the files on the branch; none if the branch does not exist."""
         if not await self.repository.branch(self.branch):
             return ()
         listing = await self.around("ls-tree", "-r", "-z", "--name-only", "--full-tree", f"refs/heads/{self.branch}")
         return tuple(name for name in listing.decode(errors="surrogateescape").split("\0") if name)
 
     async def forget_index(self) -> None:
-        """Has git look at every file anew, as if none of them had been added."""
+        """Reset the index, so that git compares every file again."""
         await self._run("reset", "-q")
 
     async def head(self) -> str:
-        """The commit that is checked out."""
+        """Return the commit that is checked out."""
         return await self.repository.git.commit("rev-parse", "HEAD", cwd=str(self.folder))
 
     async def is_merging(self) -> bool:
-        """Whether a merge stands open."""
+        """Whether there is an open merge."""
         return (await self._says("rev-parse", "--verify", "-q", "MERGE_HEAD")).code == 0
 
     async def open(self) -> tuple[str, ...]:
-        """The files in conflict, in an open merge or in whatever else of git's was begun there."""
+        """Return the files in conflict, in an open merge, rebase or other operation of git."""
         return tuple(sorted(await self._unmerged()))
 
     async def has(self, commit: str) -> bool:
-        """Whether `commit` is among what the branch has taken in."""
+        """Whether the branch contains `commit`."""
         return (await self._says("merge-base", "--is-ancestor", commit, "HEAD")).code == 0
 
     async def commit(self, words: str) -> str:
-        """Commits all that git does not ignore, an open merge with it; returns the newest commit of the branch."""
+        """Commit all files that git does not ignore, and an open merge; return the newest commit of the branch."""
         await stage_all(self.repository.git, str(self.folder))
         is_same = (await self._says("diff-index", "--cached", "--quiet", *_SUBMODULES_TOO, "HEAD")).code == 0
         if not is_same or await self.is_merging():
             await self._run("commit", "-q", "--no-verify", "--allow-empty", "-m", words)
         head = await self.head()
-        if await self.repository.branch(self.branch) != head:  # Whoever works there may have gone to another branch.
+        if await self.repository.branch(self.branch) != head:  # An agent may have checked out another branch.
             await self._run("update-ref", f"refs/heads/{self.branch}", head)
         return head
 
     async def merge(self, commit: str, words: str) -> tuple[str, ...]:
-        """Merges `commit` in. Returns the files in conflict, whose merge is then open. Raises GitFailed."""
+        """Merge `commit` into the branch; return the files in conflict, for an open merge. Raises GitFailed."""
         merge = ("merge", "-q", "--no-ff", "--no-edit", "--no-verify", "-m", words, commit)
         said = await self._says(*merge)
-        if _UNRELATED in said.output:  # Who works there began a history of its own.
+        if _UNRELATED in said.output:  # An agent began a new history there.
             said = await self._says(*merge, "--allow-unrelated-histories")
         if said.code == 0:
             return ()
@@ -160,10 +160,10 @@ class Worktree:
         return files
 
     async def _merged_apart(self, commit: str, words: str) -> bool:
-        """Merges `commit` in without the working tree, if git can and there is no conflict.
+        """Merge `commit` without the working tree, if git can and there is no conflict; return whether it did.
 
-        `git merge` looks for changed files first and stops at what it rejects in the working tree, as a `.gitmodules`
-        with a value that it does not allow. Nothing is lost by not looking: all of it was committed.
+        `git merge` looks for changed files first and stops at files that it rejects, such as a `.gitmodules` with an
+        invalid value. Skipping that loses nothing, because all changes are committed.
         """
         tree = await self._says("merge-tree", "--write-tree", "--allow-unrelated-histories", "HEAD", commit)
         if tree.code != 0:  # A conflict, or a git before 2.38.
@@ -174,7 +174,7 @@ class Worktree:
         return True
 
     async def keep_beside(self, suffix: str, words: str) -> None:
-        """Puts the working tree as it stands, an open merge with its marks, on the branch with `suffix` to its name."""
+        """Commit the working tree, including conflict markers, on the branch with `suffix` appended to its name."""
         await stage_all(self.repository.git, str(self.folder))
         tree = await self.repository.git.commit("write-tree", cwd=str(self.folder))
         parents = ("-p", "HEAD", "-p", "MERGE_HEAD")
@@ -182,21 +182,21 @@ class Worktree:
         await self._run("update-ref", f"refs/heads/{self.branch}{suffix}", made)
 
     async def back_to(self, commit: str) -> None:
-        """Gives up an open merge, or one that was cut off: all work was committed in `commit` before it began."""
+        """Abort an open or interrupted merge: all work was committed in `commit` before it began."""
         await self._run("reset", "-q", "--hard", commit)
 
-    async def unmended(self, files: tuple[str, ...], *, is_claimed: bool) -> tuple[str, ...]:
-        """Those of `files`, named as in the log, that are still in conflict.
+    async def unresolved(self, files: tuple[str, ...], *, is_claimed: bool) -> tuple[str, ...]:
+        """Return those of `files`, named as in the log, that are still in conflict.
 
-        Text is mended when no mark of git is left in it. What has no marks (binary files, a file that one side
-        removed) is mended when it is added to the index, or when whoever works there says so (`is_claimed`).
+        A text file is resolved when it has no conflict markers. A file without markers (binary, or removed on one side)
+        is resolved when it is added to the index, or when the agent claims that it is (`is_claimed`).
         """
         stages = await self._unmerged()
         real = {printable_name(path): path for path in stages}
         known = [real.get(path, path) for path in files]
-        return tuple(path for path in known if self._is_unmended(path, stages.get(path, ()), is_claimed))
+        return tuple(path for path in known if self._is_unresolved(path, stages.get(path, ()), is_claimed))
 
-    def _is_unmended(self, path: str, stages: tuple[str, ...], is_claimed: bool) -> bool:
+    def _is_unresolved(self, path: str, stages: tuple[str, ...], is_claimed: bool) -> bool:
         content = self._content(path)
         if content is not None and b"\0" not in content:
             lines = content.splitlines()
@@ -214,7 +214,7 @@ class Worktree:
             return opened.read(limits.OUTPUT_KEPT_BYTES_MAX)
 
     async def _unmerged(self) -> Mapping[str, tuple[str, ...]]:
-        """The stages that the index has of each path in conflict."""
+        """Return the stages in the index of each path in conflict."""
         found: dict[str, tuple[str, ...]] = {}
         for entry in (await self._run("ls-files", "-u", "-z")).decode(errors="surrogateescape").split("\0"):
             head, _, path = entry.partition("\t")
@@ -223,7 +223,7 @@ class Worktree:
         return found
 
     async def differences(self, old: str, new: str) -> tuple[FileChange, ...]:
-        """What has to change for a tree that is as `old` to be as `new`; renames are a removal and a new file."""
+        """Return the changes from the tree of `old` to that of `new`; a rename is a removal and a new file."""
         raw = await self._run(
             "diff-tree", "-r", "-z", "--raw", "--no-renames", "--full-index", *_SUBMODULES_TOO, old, new
         )
@@ -232,7 +232,7 @@ class Worktree:
         return tuple(FileChange(path, *head[1:].split(" ")[:4]) for head, path in pairs)
 
     async def beyond(self) -> tuple[str, ...]:
-        """Files and folders in it that no commit has: what git ignores, and what lies in repositories within it."""
+        """Return the files and folders that are in no commit: ignored files, and files in nested repositories."""
         listing = await self._run("ls-files", "-o", "--directory", "--no-empty-directory", "-z")
         others = [name for name in listing.decode(errors="surrogateescape").split("\0") if name]
         staged = (await self._run("ls-files", "-s", "-z")).decode(errors="surrogateescape").split("\0")
@@ -254,27 +254,26 @@ class Worktree:
         return await self.repository.git.says(*arguments, cwd=str(self.folder))
 
     async def around(self, *arguments: str) -> bytes:
-        """Runs git in the folder that is left, not in the fork."""
+        """Run git in the folder that the fork branches from, not in the fork."""
         return await self.repository.git.run(*arguments, cwd=self.repository.top, more=self.repository.environment)
 
 
-# A working tree that lost its way to its repository gets it back, with all that is in it.
+# Repair of a working tree that lost its connection to its repository, with all its files.
 #
-# Who works in a fork may remove its `.git`, or put a repository of its own there: what was written is work all the
-# same, and git, asked in such a tree, would answer for the folder around it. What stood there instead is put beside the
-# tree.
+# A task or agent may remove the `.git` file of a fork, or create a repository there. Its files are still work, and git
+# in such a tree would act on the folder around it. A `.git` that replaced ours is moved next to the tree.
 
 
 async def restore_worktree(worktree: Worktree) -> None:
-    """Makes the working tree one that is whole, or one that is not there. Raises GitFailed and OSError."""
+    """Repair the working tree, or move it away if it is not the fork's any more. Raises GitFailed and OSError."""
     folder, link = worktree.folder, worktree.folder / ".git"
     if not folder.exists() or _is_linked(link):
         return
     if not await _has_its_files(worktree):
-        folder.rename(_beside(folder, "left"))  # Somebody removed it, and others wrote there since.
+        folder.rename(_free_name(folder, "left"))  # The tree was removed, and other files were written there since.
         return
     if _exists(link):
-        link.rename(_beside(folder, "git"))
+        link.rename(_free_name(folder, "git"))
     known = await anyio.to_thread.run_sync(_registration, await worktree.shared(), link)
     if known is not None:
         link.write_text(f"gitdir: {known}\n")
@@ -283,7 +282,7 @@ async def restore_worktree(worktree: Worktree) -> None:
 
 
 def _is_linked(link: Path) -> bool:
-    """Whether git, asked in the tree, finds the registration of this tree and of no other."""
+    """Whether git, run in the tree, finds the registration of this tree."""
     try:
         where = link.parent / link.read_text().removeprefix("gitdir:").strip()
         return _names(where / "gitdir", link)
@@ -301,7 +300,7 @@ def _names(registered: Path, link: Path) -> bool:
 
 
 async def _register(worktree: Worktree, link: Path) -> None:
-    """Has git, which has forgotten the tree, know it again: as one of its branch in which everything is changed."""
+    """Register the tree in git again, on its branch; git then sees all files as changed."""
     new = worktree.folder.with_name(f"{worktree.folder.name}.new")
     await anyio.to_thread.run_sync(lambda: shutil.rmtree(new, ignore_errors=True))
     await worktree.around("worktree", "add", "-q", "--force", "--no-checkout", str(new), worktree.branch)
@@ -313,18 +312,18 @@ async def _register(worktree: Worktree, link: Path) -> None:
 
 
 async def _has_its_files(worktree: Worktree) -> bool:
-    """Whether at least half of what its branch has is there: else what is left is not what somebody worked in."""
+    """Whether at least half of the branch's files exist: otherwise this is not the tree of the fork any more."""
     names = await worktree.names()
     there = sum(_exists(worktree.folder / name) for name in names)
     return there * 2 >= len(names) and any(worktree.folder.iterdir())
 
 
-def _beside(folder: Path, what: str) -> Path:
-    """A name beside `folder` that nobody has."""
+def _free_name(folder: Path, what: str) -> Path:
+    """Return an unused name next to `folder`."""
     count = 1
-    while _exists(beside := folder.with_name(f"{folder.name}.{what}{count}")):
+    while _exists(found := folder.with_name(f"{folder.name}.{what}{count}")):
         count += 1
-    return beside
+    return found
 
 
 def _exists(path: Path) -> bool:

@@ -1,4 +1,4 @@
-"""The hook controller: writes what was decided for one hook."""
+"""Hook controller: begin, restart and end hooks. Agents themselves run their hooks."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ACTOR: Final = "controller:hook"
 
 
 class HookReconciler:
-    """Drives objects of kind `hook`. Whom a hook answers and what, is the agents' own business."""
+    """The `Reconciler` of hooks. The agent controller asks hooks and applies their verdicts."""
 
     kind = "hook"
 
@@ -34,7 +34,7 @@ class HookReconciler:
         self._clock = clock
 
     async def reconcile(self, address: Address) -> Outcome:
-        """One step in the life of the hook at `address`."""
+        """Take one step for the hook at `address`."""
         seen = observe_hook(self._store.view, str(address), self._clock.now())
         if seen is None:
             return Done()
@@ -51,8 +51,9 @@ def _draft(seen: ObservedHook, step: BeginHook | StopHook | ReleaseHook) -> Reco
     match step:
         case BeginHook():
             fresh: JsonObject = {"incarnation": step.incarnation, "since": seen.now, "since_turn": step.turn}
-            # What it remembered was about work that is done over.
-            cleared: JsonObject = {"memory": None, "fired": None, "why": None, "faults": None} if step.is_anew else {}
+            # Its memory was about the previous run of the work.
+            is_restart = step.is_restart
+            cleared: JsonObject = {"memory": None, "fired": None, "why": None, "faults": None} if is_restart else {}
             change = SetStatus(hook.address, hook.uid, {"state": ACTIVE} | cleared | fresh)
             return RecordDraft("hook.changed", ACTOR, hook.address, (change,), {"state": ACTIVE, **fresh})
         case StopHook():

@@ -18,13 +18,11 @@ from planloop.schemas.objects.hook import (
 )
 from planloop.schemas.resource import Resource
 
-# What decides over the life of a hook: the agent that it watches, the hook that it is a copy of, and the clock.
-
 
 @frozen
 class HookLife:
-    """What the status of a hook says of its life. `since` is in seconds since 1970, None before anything was written;
-    `since_turn` and `incarnation` are the agent's; `approved_by` is the person who said that it may end.
+    """The part of a hook's status about its lifetime. `since` is in seconds since 1970, None before the first write;
+    `since_turn` and `incarnation` are the agent's; `approved_by` is the person who approved its end.
     """
 
     is_over: bool = False
@@ -38,12 +36,11 @@ class HookLife:
 
 @frozen
 class ObservedHook:
-    """A hook and what bears on it. `turns`, those that have ended, and `incarnation` are the watched agent's.
+    """A hook and what affects it. `turns` (ended ones) and `incarnation` are the watched agent's.
 
-    `since_turn` is the turn after which the hook came: none of the agent's for one that was there before it.
-
-    `original` is what it is a copy of, None for others and where that is gone; `is_agent_there` whether the agent that
-    was made for it is still to be torn down.
+    `since_turn` is the turn after which the hook was added, 0 if it is older than the agent. `original` is the hook
+    that it is a copy of, None if it is no copy or the original is gone. `is_agent_there`: the agent that was created
+    for the hook still exists.
     """
 
     hook: Resource
@@ -58,7 +55,7 @@ class ObservedHook:
 
 
 def observe_hook(view: View, address: str, now: float) -> ObservedHook | None:
-    """The hook at `address`; None when it is gone."""
+    """Return the observation of the hook at `address`; None if it is gone."""
     hook = view.get(address)
     if hook is None:
         return None
@@ -93,51 +90,48 @@ def _life(hook: Resource) -> HookLife:
 
 
 def _is_there(view: View, hook: Resource, spec: HookSpec) -> bool:
-    """Only the agent that was made for this hook goes with it, not one of the plan that it asks."""
+    """Whether the agent that was created for this hook still exists. An agent of the plan does not count."""
     if not isinstance(spec.mind, HookAgent) or not is_hook_agent(spec.mind.address):
         return False
     agent = view.get(spec.mind.address)
     return agent is not None and agent.owner == hook.address
 
 
-# What is to become of a hook: pure, from what was observed to one step. A second look at what it made gives none.
-
-
 @frozen
 class HookRest:
-    """Nothing to do. `after_s` is when its time comes, None for never."""
+    """Nothing to do now; decide again after `after_s` seconds, if set."""
 
     after_s: float | None = None
 
 
 @frozen
 class BeginHook:
-    """Its time counts from now on, and from after `turn`. `is_anew`: what it remembered was of another run."""
+    """Count its time from now on, and its turns after `turn`. `is_restart`: also clear the memory of an earlier run."""
 
     incarnation: int
     turn: int
-    is_anew: bool = True
+    is_restart: bool = True
 
 
 @frozen
 class StopHook:
-    """It is over, and `why` in words for people."""
+    """End the hook; `why` is the reason for people."""
 
     why: str
 
 
 @frozen
 class ReleaseHook:
-    """Nothing is left of it."""
+    """Nothing is left of the hook: the object may be removed."""
 
 
 HookStep: TypeAlias = HookRest | BeginHook | StopHook | ReleaseHook
 
 
 def decide_hook(seen: ObservedHook) -> HookStep:
-    """The next step of a hook."""
+    """Return the next step of a hook. A decision on the state after it gives no further step."""
     if seen.hook.deleting:
-        # What is made for it goes by itself; its end wakes this one.
+        # The agent that was created for it is removed by its own controller, which wakes this one.
         return HookRest() if seen.is_agent_there or not seen.hook.finalizers else ReleaseHook()
     life = seen.life
     if life.approved_by and seen.spec.expires.is_by_approval:
@@ -149,18 +143,18 @@ def decide_hook(seen: ObservedHook) -> HookStep:
     if life.is_over:
         return HookRest()
     if life.since is None and not life.is_used and _is_late(seen):
-        return StopHook("what it is a copy of was over before it began")
+        return StopHook("the hook that it copies ended before it began")
     if life.since is None and _is_timed(seen):
-        return BeginHook(seen.incarnation, max(life.since_turn, seen.since_turn), is_anew=False)
+        return BeginHook(seen.incarnation, max(life.since_turn, seen.since_turn), is_restart=False)
     return _timed(seen)
 
 
 def _following(seen: ObservedHook) -> HookStep:
-    """A read-only copy has no end of its own."""
+    """Decide for a read-only copy, which ends and begins with its original."""
     if _is_over(seen) == seen.life.is_over:
         return HookRest()
     if not seen.life.is_over:
-        return StopHook("what it is a copy of is over")
+        return StopHook("the hook that it copies has ended")
     return BeginHook(seen.incarnation, seen.since_turn)
 
 
@@ -169,12 +163,12 @@ def _is_over(seen: ObservedHook) -> bool:
 
 
 def _is_late(seen: ObservedHook) -> bool:
-    """Whether the original was over already when this copy was made."""
+    """Whether the original had already ended when this copy was created."""
     return _is_over(seen) and seen.original is not None and seen.hook.created_rev > seen.original.rev
 
 
 def _is_timed(seen: ObservedHook) -> bool:
-    """Whether something counts from when it began."""
+    """Whether it expires after a number of turns or a time."""
     return seen.spec.expires.turns is not None or seen.spec.expires.time_s is not None
 
 

@@ -1,3 +1,1 @@
-"""The lock controller: grants locks in the order of waiting and priority, expires contested leases, and finds
-deadlocks.
-"""
+"""Lock controller: grant locks in the order of waiting and priority, expire contested leases, and find deadlocks."""

@@ -1,4 +1,4 @@
-"""The lock controller: serves the waiters near a lock that was woken, in one append."""
+"""Reconcile locks: serve the waiters near a lock in one append; also the canonical path of a declared lock."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from planloop.reconciler.store.store import Store
 from planloop.schemas.address import Address
 from planloop.schemas.log.record import RecordDraft, SubRecord
 
-# The canonical path of a lock that a plan declares: behind symbolic links, while it stays in the plan's folder.
-
 
 def canonical_lock_path(root: Path, glob: str) -> str:
-    """`glob` with the links of its fixed beginning followed; as written where that leads out of `root`."""
+    """Return the canonical path of a declared lock: `glob` with the links of its fixed beginning followed.
+
+    If that leads out of `root`, return `glob` as written.
+    """
     names = glob.split("/")
     fixed = list(takewhile(lambda name: not set(name) & {"*", "?"}, names))
     base = Path(os.path.realpath(root))
@@ -29,14 +30,12 @@ def canonical_lock_path(root: Path, glob: str) -> str:
     return "/".join((*real.relative_to(base).parts, *names[len(fixed) :])) or "**"
 
 
-# The lock controller: a lock that is woken has those served who wait near it, in one append.
-#
-# Who holds a lock and wants no other needs no controller: grants and releases are part of the holder's own records.
-# This one serves the queue, takes back what nobody holds any more, and finds out who waits for each other.
+# An uncontested lock needs no controller: grants and releases are part of the holder's own records. This controller
+# serves the queue, removes grants whose holder is gone, and finds deadlocks.
 
 
 class LockReconciler:
-    """Drives objects of kind `lock`. `root` is the plan's folder, where symbolic links are followed; None: nowhere."""
+    """The `Reconciler` of locks. `root` is the plan's folder, where symbolic links are followed; None: do not."""
 
     kind = "lock"
 
@@ -47,19 +46,19 @@ class LockReconciler:
         self._root = root
 
     async def reconcile(self, address: Address) -> Outcome:
-        """Serves those who wait near the lock at `address`, which may be gone by now."""
+        """Serve the waiters near the lock at `address`, which may be gone by now."""
         view = self._store.view
         step = decide_lock(view, str(address), self._clock.now(), self._work, self._about(str(address)))
         if step.changes:
             first, *also = step.says or (SubRecord("object.updated", str(address), {}),)
             draft = RecordDraft(first.type, BY, first.subject, step.changes, first.data, also=tuple(also))
             found = ((each.address, view.get(each.address)) for each in step.changes)
-            # Not flushed: no effect follows, and who is granted something flushes before it acts.
+            # Not flushed: no effect follows, and the new holder flushes before it acts.
             self._store.propose(draft, {name: None if one is None else one.rev for name, one in found})
         return Done() if step.again_s is None else Again(step.again_s)
 
     def _about(self, address: str) -> str:
-        """What a declared lock is about, by the links of this moment; agents name canonical paths themselves."""
+        """Return the canonical path of a declared lock, by the links of this moment; agents name canonical paths."""
         lock = self._store.view.get(address)
         is_declared = lock is not None and lock.owner is not None
         return (

@@ -1,4 +1,4 @@
-"""Decide what one lock needs: which waiters are served, and which waiter of a deadlock is refused. Pure."""
+"""Decide the next step of a lock: which waiters get it, and which waiter of a deadlock is refused. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from planloop.controllers.lock.lease_expiry import contested_leases, expire_leas
 from planloop.controllers.lock.wait_graph import (
     ActiveGrant,
     ActiveGrants,
-    LockWish,
+    QueuedRequest,
     WaitGraph,
     deadlock_victim,
     lock_queue,
@@ -25,127 +25,128 @@ from planloop.schemas.frozen import frozen
 from planloop.schemas.log.record import Change, SetStatus, SubRecord
 from planloop.schemas.objects.lock import DEADLOCK, LockMode
 
-# Who of those who wait can be served now: pure, over all locks and all wishes at once.
-#
-# In the order of the queue, each all or none. Who has to wait keeps what it waits for from those behind it, but not
-# from one that has to be served before it can be.
+# Requests are served in the order of the queue, each completely or not at all. A request that must wait also blocks the
+# requests behind it, except those that must be served before it can be.
 
 
-class WishesAhead:
-    """The wishes that have to wait, by what they wait for."""
+class RequestsAhead:
+    """Requests that must wait, by the paths that they wait for."""
 
     def __init__(self) -> None:
         self._places: PathIndex[str] = PathIndex()
-        self._wishes: dict[str, dict[LockMode, list[LockWish]]] = {}
+        self._requests: dict[str, dict[LockMode, list[QueuedRequest]]] = {}
 
-    def add(self, wish: LockWish) -> None:
-        """One more, behind all others."""
-        for name, mode in wish.wants.items():
-            place = wish.places[name]
-            if place not in self._wishes:
-                self._wishes[place] = {"read": [], "write": []}
+    def add(self, request: QueuedRequest) -> None:
+        """Add a request behind all others."""
+        for name, mode in request.wants.items():
+            place = request.places[name]
+            if place not in self._requests:
+                self._requests[place] = {"read": [], "write": []}
                 self._places.add(place, place)
-            self._wishes[place][mode].append(wish)
+            self._requests[place][mode].append(request)
 
-    def of(self, wish: LockWish) -> Iterator[LockWish]:
-        """Those before `wish` that a grant to it would be in the way of; perhaps one of them more than once."""
-        for name, mode in wish.wants.items():
-            for _, place in self._places.near(wish.places[name]):
-                waiting = self._wishes[place]
+    def of(self, request: QueuedRequest) -> Iterator[QueuedRequest]:
+        """Yield the requests before `request` that a grant to it would block; one may come more than once."""
+        for name, mode in request.wants.items():
+            for _, place in self._places.near(request.places[name]):
+                waiting = self._requests[place]
                 for others in (waiting["write"], waiting["read"] if mode == "write" else ()):
-                    before = takewhile(lambda other: other.rank < wish.rank, others)
-                    yield from (other for other in before if not other.path.startswith(wish.path))
+                    before = takewhile(lambda other: other.rank < request.rank, others)
+                    yield from (other for other in before if not other.path.startswith(request.path))
 
 
-def served_wishes(view: View, wishes: tuple[LockWish, ...], held: ActiveGrants) -> tuple[LockWish, ...]:
-    """Those of `wishes`, in the order of the queue, that can all have what they want; `held` has it afterwards."""
-    out: list[LockWish] = []
-    ahead, waits = WishesAhead(), WaitGraph(view, wishes, held)
+def served_requests(view: View, requests: tuple[QueuedRequest, ...], held: ActiveGrants) -> tuple[QueuedRequest, ...]:
+    """Return the requests that can be granted now, in the order of the queue, and add their grants to `held`."""
+    out: list[QueuedRequest] = []
+    ahead, waits = RequestsAhead(), WaitGraph(view, requests, held)
     known: dict[str, frozenset[str]] = {}
-    for wish in wishes:
-        is_blocked = next(held.blocking(wish), None) is not None
-        if is_blocked or any(not _is_held_up(waits, other, wish, ahead, known) for other in ahead.of(wish)):
-            ahead.add(wish)
+    for request in requests:
+        is_blocked = next(held.blocking(request), None) is not None
+        if is_blocked or any(not _is_held_up(waits, other, request, ahead, known) for other in ahead.of(request)):
+            ahead.add(request)
             continue
-        out.append(wish)
-        for name, mode in wish.wants.items():
-            held.add(wish.places[name], ActiveGrant(name, wish.owner.address, wish.path, mode, wish.kept))
-        waits.served(wish)
+        out.append(request)
+        for name, mode in request.wants.items():
+            held.add(request.places[name], ActiveGrant(name, request.owner.address, request.path, mode, request.kept))
+        waits.served(request)
         known.clear()
     return tuple(out)
 
 
 def _is_held_up(
-    waits: WaitGraph, other: LockWish, by: LockWish, ahead: WishesAhead, known: dict[str, frozenset[str]]
+    waits: WaitGraph, other: QueuedRequest, by: QueuedRequest, ahead: RequestsAhead, known: dict[str, frozenset[str]]
 ) -> bool:
-    """Whether `other` cannot be served before the family of `by`, or an ancestor of it, has been and has let go."""
+    """Whether `other` must wait until the family of `by`, or an ancestor of it, was served and released its locks."""
     before = known.get(other.address)
     if before is None:
         before = known[other.address] = waits.families_before(other, ahead.of)
     return any(by.path.startswith(path) for path in before)
 
 
-# What those who waited are told: the grant, or that they have to give way because they wait for each other.
-
-
-def grant_answers(granted: tuple[LockWish, ...], rows: LockRows, now: float, says: list[SubRecord]) -> Iterator[Change]:
-    """The grants, in `rows`, and what wakes those who get them: `granted` in a call, `locks` in a task."""
-    for wish in granted:
+def grant_answers(
+    granted: tuple[QueuedRequest, ...], rows: LockRows, now: float, says: list[SubRecord]
+) -> Iterator[Change]:
+    """Write the grants into `rows`, and yield the changes that wake their waiters: `granted` in a call, `locks` in a
+    task.
+    """
+    for request in granted:
         fences: JsonObject = {}
-        for name, mode in wish.wants.items():
-            holder = rows.grant(name, wish.owner, mode, wish.kept, (now, wish.reason))
-            rows.leave(name, wish.address)
+        for name, mode in request.wants.items():
+            holder = rows.grant(name, request.owner, mode, request.kept, (now, request.reason))
+            rows.leave(name, request.address)
             fences[name] = holder.fence
-        waited_s = round(max(0.0, now - wish.since), 3)
-        data: JsonObject = {"owner": wish.owner.address, "fences": fences, "kept": wish.kept, "waited_s": waited_s}
-        says.append(SubRecord("lock.granted", f"lock/{min(wish.wants)}", data))
-        merge: JsonObject = {"granted": fences} if wish.is_call else {"locks": fences, "ring": None}
-        yield SetStatus(wish.address, wish.waiting.uid, merge)
+        waited_s = round(max(0.0, now - request.since), 3)
+        data: JsonObject = {
+            "owner": request.owner.address,
+            "fences": fences,
+            "kept": request.kept,
+            "waited_s": waited_s,
+        }
+        says.append(SubRecord("lock.granted", f"lock/{min(request.wants)}", data))
+        merge: JsonObject = {"granted": fences} if request.is_call else {"locks": fences, "ring": None}
+        yield SetStatus(request.address, request.waiting.uid, merge)
 
 
-def deadlocks(waits: WaitGraph, wishes: tuple[LockWish, ...]) -> list[tuple[LockWish, ...]]:
-    """All rings, each without the one who gives way in those before it."""
-    found: list[tuple[LockWish, ...]] = []
-    while ring := waits.ring(wishes):
+def deadlocks(waits: WaitGraph, requests: tuple[QueuedRequest, ...]) -> list[tuple[QueuedRequest, ...]]:
+    """Return all deadlocks, each without the victims of the ones before it."""
+    found: list[tuple[QueuedRequest, ...]] = []
+    while ring := waits.ring(requests):
         found.append(ring)
         out = deadlock_victim(ring)
         waits.served(out)
-        wishes = tuple(one for one in wishes if one is not out)
+        requests = tuple(one for one in requests if one is not out)
     return found
 
 
 def deadlock_refusals(
-    waiting: tuple[LockWish, ...], rings: list[tuple[LockWish, ...]], rows: LockRows, says: list[SubRecord]
+    waiting: tuple[QueuedRequest, ...], rings: list[tuple[QueuedRequest, ...]], rows: LockRows, says: list[SubRecord]
 ) -> Iterator[Change]:
-    """Who gives way is refused at once if it is a call; a task goes on waiting and says that it is stuck, and why."""
+    """Yield the changes that break deadlocks: the victim is refused if it is a call; a task waits on and is stuck."""
     stuck: dict[str, JsonObject] = {}
     for ring in rings:
         out = deadlock_victim(ring)
         cycle = [one.owner.address for one in (*ring[ring.index(out) :], *ring[: ring.index(out)])]
-        said: JsonObject = {"reason": DEADLOCK, "cycle": cycle, "locks": sorted(out.wants)}
-        data: JsonObject = {**said, "owner": out.owner.address, "why": DEADLOCK}
+        refusal: JsonObject = {"reason": DEADLOCK, "cycle": cycle, "locks": sorted(out.wants)}
+        data: JsonObject = {**refusal, "owner": out.owner.address, "why": DEADLOCK}
         if out.is_call:
             for name in out.wants:
                 rows.leave(name, out.address)
             says.append(SubRecord("lock.deadlock", f"lock/{min(out.wants)}", data))
-            yield SetStatus(out.address, out.waiting.uid, {"refused": said})
+            yield SetStatus(out.address, out.waiting.uid, {"refused": refusal})
         else:
-            stuck[out.address] = said
-    for wish in waiting:
-        old, new = wish.waiting.status.get("ring"), stuck.get(wish.address)
-        if not wish.is_call and old != new:
-            yield SetStatus(wish.address, wish.waiting.uid, {"ring": new})
+            stuck[out.address] = refusal
+    for request in waiting:
+        old, new = request.waiting.status.get("ring"), stuck.get(request.address)
+        if not request.is_call and old != new:
+            yield SetStatus(request.address, request.waiting.uid, {"ring": new})
 
 
-# What one lock calls for: a pure function from all locks, and all who wait, to one append.
-#
-# What nobody stands behind any more is taken back, leases whose time is up are looked at, the queue is served, and
-# rings of waits are broken. Each rule is next door, in the file of its concept.
+# One step releases grants whose owner is gone, checks leases that are due, serves the queue, and breaks deadlocks.
 
 
 @frozen
 class LockStep:
-    """What is to be written, and in how many seconds somebody has to look again; None: when something changes."""
+    """Changes and records to write. Decide again after `again_s` seconds; None: when something changes."""
 
     changes: tuple[Change, ...] = ()
     says: tuple[SubRecord, ...] = ()
@@ -153,10 +154,10 @@ class LockStep:
 
 
 def decide_lock(view: View, address: str, now: float, work: WorkPlane | None = None, about: str = "") -> LockStep:
-    """What the lock at `address` calls for. Costs a look at each lock, and more only when somebody waits near it.
+    """Return the next step for the lock at `address`. It looks at each lock, and at more only if waiters are near.
 
-    `about` is the path that a declared lock is found to be about, empty when nobody has looked. Deciding again on what
-    the step leads to gives a step that writes nothing.
+    `about` is the canonical path of a declared lock; empty if it is not known. A decision on the state after the step
+    writes nothing.
     """
     lock, rows = view.get(address), LockRows(view)
     path = address.partition("/")[2]
@@ -184,7 +185,7 @@ def _serve(
     gone = {(path, str(one.data["owner"])) for one in says for path in one.data["paths"]}
     held = ActiveGrants(view, gone)
     left_s: list[float] = []
-    for lease in contested_leases(view, held, queue.wishes, place):
+    for lease in contested_leases(view, held, queue.requests, place):
         if lease.due_at > now:
             left_s.append(lease.due_at - now)
             continue
@@ -196,13 +197,13 @@ def _serve(
         else:
             left_s.append(limits.LOCK_TTL_S)
     again_s = min(left_s, default=None)
-    if held.settled(queue.wishes) and not any(one.waiting.status.get("ring") for one in queue.wishes):
+    if held.settled(queue.requests) and not any(one.waiting.status.get("ring") for one in queue.requests):
         return LockStep(rows.changes(), tuple(says), again_s)
-    wishes = queue_order(view, queue.wishes)
-    granted = served_wishes(view, wishes, held)
+    requests = queue_order(view, queue.requests)
+    granted = served_requests(view, requests, held)
     changes = [*grant_answers(granted, rows, now, says)]
     served_now = {one.address for one in granted}
-    rest = tuple(one for one in wishes if one.address not in served_now)
+    rest = tuple(one for one in requests if one.address not in served_now)
     rings = [] if held.settled(rest) else deadlocks(WaitGraph(view, rest, held), rest)
     changes += deadlock_refusals(rest, rings, rows, says)
     return LockStep((*rows.changes(), *changes), tuple(says), again_s)

@@ -1,14 +1,14 @@
-"""When a lock is lost: its owner is gone, or made no progress for `LOCK_TTL_S` while others waited. Pure.
+"""Expire leases: a holder loses its lock if it is gone, or made no progress for `LOCK_TTL_S` while others waited. Pure.
 
-A lease is looked at when somebody waits for it, and renewed then if its owner did anything since: nobody loses a lock
-that nobody else wants, and holders cost nothing.
+A lease is checked only when there is a waiter, and renewed if its owner made progress since. So no holder loses an
+uncontested lock, and holders cost nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from planloop.controllers.lock.wait_graph import ActiveGrants, LockWish
+from planloop.controllers.lock.wait_graph import ActiveGrants, QueuedRequest
 from planloop.controllers.shared.leases.grants import LockRows, family_path, why_grant_ended
 from planloop.controllers.shared.leases.lock_paths import paths_overlap
 from planloop.reconciler.engine.work_pools import WorkPlane
@@ -24,14 +24,14 @@ BY = "controller:lock"
 
 
 def release_ended_grants(view: View, lock: Resource, rows: LockRows) -> Iterator[SubRecord]:
-    """The grants of `lock` whose owner is gone, has ended or begun anew; `rows` has them released.
+    """Release in `rows` the grants of `lock` whose owner is gone, has ended or was restarted; yield their records.
 
-    All that such an owner held goes at once: whoever waits for several of its locks is served in one look.
+    All locks of such an owner are released together, so that a waiter for several of them is served in one step.
     """
     path = lock.spec["path"]
     for owner, raw in lock.status.get("holders", {}).items():
         if why := why_grant_ended(view, owner, raw, path):
-            paths: list[Json] = [*_fallen_of(view, owner)]
+            paths: list[Json] = [*_ended_grants_of(view, owner)]
             for each in paths:
                 rows.release(str(each), owner)
             yield SubRecord("lock.released", lock.address, {"owner": owner, "paths": paths, "why": why})
@@ -40,7 +40,7 @@ def release_ended_grants(view: View, lock: Resource, rows: LockRows) -> Iterator
             rows.told(path, owner)
 
 
-def _fallen_of(view: View, owner: str) -> Iterator[str]:
+def _ended_grants_of(view: View, owner: str) -> Iterator[str]:
     for address in sorted(view.referrers(owner)):
         lock = view.get(address) if address.startswith("lock/") else None
         raw = None if lock is None else lock.status.get("holders", {}).get(owner)
@@ -50,7 +50,7 @@ def _fallen_of(view: View, owner: str) -> Iterator[str]:
 
 @frozen
 class ContestedLease:
-    """A grant that somebody waits for; it lapses at `due_at` if nothing has happened by then."""
+    """A grant with waiters; it expires at `due_at` if its owner makes no progress by then."""
 
     lock: Resource
     owner: str
@@ -58,22 +58,24 @@ class ContestedLease:
 
     @property
     def begun_at(self) -> float:
-        """When it was taken or renewed, in seconds since 1970."""
+        """When it was granted or renewed, in seconds since 1970."""
         return float(max(self.raw["since"], self.raw["renewed_at"]))
 
     @property
     def due_at(self) -> float:
-        """Seconds since 1970."""
+        """When it expires, in seconds since 1970."""
         return self.begun_at + limits.LOCK_TTL_S
 
 
-def contested_leases(view: View, held: ActiveGrants, wishes: Sequence[LockWish], place: str) -> list[ContestedLease]:
-    """The grants that are in the way of something which somebody wants near `place`."""
+def contested_leases(
+    view: View, held: ActiveGrants, requests: Sequence[QueuedRequest], place: str
+) -> list[ContestedLease]:
+    """Return the grants that block a request near `place`."""
     asked: dict[tuple[str, LockMode], list[str]] = {}
-    for wish in wishes:
-        for name, mode in wish.wants.items():
-            if paths_overlap(wish.places[name], place):
-                asked.setdefault((wish.places[name], mode), []).append(wish.path)
+    for request in requests:
+        for name, mode in request.wants.items():
+            if paths_overlap(request.places[name], place):
+                asked.setdefault((request.places[name], mode), []).append(request.path)
     found: dict[tuple[str, str], ContestedLease] = {}
     for (wanted, mode), paths in asked.items():
         for grant in held.against(wanted, mode):
@@ -84,7 +86,7 @@ def contested_leases(view: View, held: ActiveGrants, wishes: Sequence[LockWish],
 
 
 def expire_lease(view: View, work: WorkPlane | None, lease: ContestedLease, now: float, rows: LockRows) -> SubRecord:
-    """What becomes of a lease whose time is up: renewed, for its owner has got on, or lost to who waits."""
+    """Renew a lease that is due if its owner made progress, else expire it in `rows`; return the record."""
     path, raw = lease.lock.spec["path"], lease.raw
     progress = last_progress_rev(view, work, lease)
     if progress is not None:
@@ -99,10 +101,10 @@ def expire_lease(view: View, work: WorkPlane | None, lease: ContestedLease, now:
 
 
 def last_progress_rev(view: View, work: WorkPlane | None, lease: ContestedLease) -> int | None:
-    """The last revision in which a task or call of the owner, or of who works below it, moved; None: nothing did.
+    """Return the last revision in which a task or call of the owner or its descendants changed; None: no progress.
 
-    A job of one of them that is at work (a request, a command) is progress whatever the log says, and so is a turn that
-    began or ended. A message to it is none: who waits would keep the lease up by asking for it.
+    A running job of one of them (a request, a command) is progress whatever the log says, and so is a turn that began
+    or ended. A message to it is not: a waiter could keep the lease alive by asking for the lock.
     """
     path, since = family_path(lease.owner), max(lease.raw["progress"], lease.raw["fence"])
     below = [one for kind in ("task", "agent") for one in view.list(kind) if family_path(one.address).startswith(path)]
@@ -115,6 +117,6 @@ def last_progress_rev(view: View, work: WorkPlane | None, lease: ContestedLease)
 
 
 def last_turn_at(one: Resource) -> float:
-    """When the last turn of an agent began or ended, in seconds since 1970; 0 where there was none."""
+    """Return when the last turn of an agent began or ended, in seconds since 1970; 0 if it had none."""
     opened = one.status.get("open") or {}
     return float(max(opened.get("started_at", 0.0), one.status.get("ended_at") or 0.0))

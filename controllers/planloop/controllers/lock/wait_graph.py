@@ -1,4 +1,4 @@
-"""Who holds which lock, who waits for it, and for whom: a cycle in this graph is a deadlock. Pure."""
+"""Graph of lock holders and waiters, and its cycles, which are deadlocks. Pure."""
 
 from __future__ import annotations
 
@@ -20,14 +20,13 @@ from planloop.schemas.objects.call import CallState
 from planloop.schemas.objects.lock import LockKept, LockMode, declared_locks
 from planloop.schemas.resource import Resource
 
-# Who waits for locks, read at one moment: who may have one depends on all who wait for something near it.
-
 
 @frozen
-class LockWish:
-    """What the call, task or fork `waiting` waits for, since when: `wants` by the names of locks.
+class QueuedRequest:
+    """The locks that a call, task or fork (`waiting`) waits for: `wants` maps lock names to modes.
 
-    `places` has what each lock of the plan is about, by name; `path` is that of the owner and all its family.
+    `places` maps the names of all locks of the plan to their canonical paths. `path` is the family path of the owner.
+    `since` is in seconds since 1970.
     """
 
     waiting: Resource
@@ -48,32 +47,32 @@ class LockWish:
 
     @property
     def rank(self) -> tuple[float, str]:
-        """Its place in the queue, the least first."""
+        """Its place in the queue; the lowest is first."""
         return queue_rank(self.since, self.priority), self.waiting.address
 
     @property
     def kept(self) -> LockKept:
-        """Until when it will be kept."""
+        """Until when the lock will be kept."""
         kept: LockKept = self.waiting.status.get("kept", "turn")
         return "declared" if self.waiting.kind == "task" else kept
 
     @property
     def reason(self) -> str:
-        """What it is wanted for."""
+        """The reason given for the request."""
         is_task = self.waiting.kind == "task"
         return str(self.waiting.spec.get("goal", "") if is_task else self.waiting.status.get("reason", ""))
 
 
 @frozen
 class LockQueue:
-    """All wishes, in no order yet, and the entries (lock, waiting) of those that wait no more."""
+    """All requests, unordered, and the entries (lock, waiting) of objects that no longer wait."""
 
-    wishes: tuple[LockWish, ...]
+    requests: tuple[QueuedRequest, ...]
     stale: tuple[tuple[str, str], ...]
 
 
 def lock_queue(view: View) -> LockQueue:
-    """Everybody who waits."""
+    """Return all lock requests of the plan."""
     places: dict[str, str] = {}
     entries: dict[str, dict[str, float]] = {}
     for lock in view.list("lock"):
@@ -81,7 +80,7 @@ def lock_queue(view: View) -> LockQueue:
         places[path] = lock_path(lock)
         for waiting, raw in lock.status.get("waiters", {}).items():
             entries.setdefault(waiting, {})[path] = raw["since"]
-    wishes: list[LockWish] = []
+    requests: list[QueuedRequest] = []
     stale: list[tuple[str, str]] = []
     for waiting, since in entries.items():
         found = view.get(waiting)
@@ -91,21 +90,21 @@ def lock_queue(view: View) -> LockQueue:
             stale += [(path, waiting) for path in since if path not in wants]
             places |= {path: path for path in wants if path not in places}
         if owner is not None and found is not None and wants:
-            wishes.append(LockWish(found, owner, family_path(owner.address), wants, places, min(since.values())))
-    return LockQueue(tuple(wishes), tuple(stale))
+            requests.append(QueuedRequest(found, owner, family_path(owner.address), wants, places, min(since.values())))
+    return LockQueue(tuple(requests), tuple(stale))
 
 
-def queue_order(view: View, wishes: Iterable[LockWish]) -> tuple[LockWish, ...]:
-    """The wishes in the order in which they are served, with their priorities."""
+def queue_order(view: View, requests: Iterable[QueuedRequest]) -> tuple[QueuedRequest, ...]:
+    """Return the requests with their priorities, in the order in which they are served."""
     ranked = (
         remade(one, priority=priority) if (priority := lock_priority(view, one.owner.address)) else one
-        for one in wishes
+        for one in requests
     )
     return tuple(sorted(ranked, key=lambda one: one.rank))
 
 
 def awaited_families(view: View, path: str) -> Iterator[str]:
-    """The families that the agent of the one at `path` waits for in a call: children, or who goes first by a ruling."""
+    """Yield the families that the agent of the family at `path` waits for in a call: children, or speakers."""
     agent = f"agent/{path.rstrip('/') or '.'}"
     for call in (one for one in view.owned_by(agent) if one.state == CallState.AWAITING_CHILD):
         thread = view.get(str(call.status.get("thread", "")))
@@ -118,12 +117,9 @@ def _wants(waiting: Resource) -> dict[str, LockMode]:
     return declared_locks(waiting.spec) if waiting.kind == "task" else found
 
 
-# The grants that stand, by place: who is in the way of a wish, and who has to be waited for to get past them. Pure.
-
-
 @frozen
 class ActiveGrant:
-    """A standing grant of the lock `lock`. `path` is that of its owner's family."""
+    """A grant of the lock `lock` that has not ended. `path` is the family path of its owner."""
 
     lock: str
     owner: str
@@ -133,7 +129,7 @@ class ActiveGrant:
 
 
 class ActiveGrants:
-    """The standing grants of a view, without those that are about to go, and with those that are about to be made."""
+    """The active grants of a view, without those that are being released and with those that are being made."""
 
     def __init__(self, view: View, gone: Collection[tuple[str, str]] = ()) -> None:
         self._view = view
@@ -146,14 +142,14 @@ class ActiveGrants:
                     self.add(lock_path(lock), ActiveGrant(path, owner, family_path(owner), raw["mode"], raw["kept"]))
 
     def add(self, place: str, grant: ActiveGrant) -> None:
-        """One more grant, of a lock that is about `place`."""
+        """Add a grant of a lock with the canonical path `place`."""
         self._grants[grant.mode].add(place, grant)
-        # One more reader is in the way of no reader: many are granted in one go.
+        # A read grant does not block readers, so keep what is known for them: many are granted in one step.
         for key in [one for one in self._known if "write" in (one[1], grant.mode)]:
             del self._known[key]
 
     def against(self, place: str, mode: LockMode) -> list[ActiveGrant]:
-        """The grants that exclude `mode` at `place`, whoever asks."""
+        """Return the grants that exclude `mode` at `place` for any other family."""
         found = self._known.get((place, mode))
         if found is None:
             modes: tuple[LockMode, ...] = ("write", "read") if mode == "write" else ("write",)
@@ -161,76 +157,78 @@ class ActiveGrants:
             self._known[place, mode] = found
         return found
 
-    def settled(self, wishes: Iterable[LockWish]) -> bool:
-        """Whether no wish can be served and no ring can be among them: true of nearly all looks at a lock in use."""
+    def settled(self, requests: Iterable[QueuedRequest]) -> bool:
+        """Whether no request can be granted and there is no deadlock: a fast check that is nearly always true."""
         barriers: dict[tuple[str, LockMode], list[ActiveGrant]] = {}
-        waiting = {wish.path for wish in wishes}
-        for wish in wishes:
+        waiting = {request.path for request in requests}
+        for request in requests:
             is_barred = False
-            for name, mode in wish.wants.items():
-                key = (wish.places[name], mode)
+            for name, mode in request.wants.items():
+                key = (request.places[name], mode)
                 barriers[key] = self.against(*key)
-                is_barred = is_barred or any(not wish.path.startswith(grant.path) for grant in barriers[key])
+                is_barred = is_barred or any(not request.path.startswith(grant.path) for grant in barriers[key])
             if not is_barred:
                 return False
         holding = {grant.path for grants in barriers.values() for grant in grants}
         late = holding.union(*(awaited_families(self._view, path) for path in holding))
         return not any(path.startswith(one) for one in late for path in waiting)
 
-    def blocking(self, wish: LockWish) -> Iterator[ActiveGrant]:
-        """The grants in the way of `wish`: those of its family and its ancestors are not."""
-        for name, mode in wish.wants.items():
-            for grant in self.against(wish.places[name], mode):
-                if not wish.path.startswith(grant.path):
+    def blocking(self, request: QueuedRequest) -> Iterator[ActiveGrant]:
+        """Yield the grants that block `request`; grants of its family and its ancestors do not."""
+        for name, mode in request.wants.items():
+            for grant in self.against(request.places[name], mode):
+                if not request.path.startswith(grant.path):
                     yield grant
 
 
-# Who waits for whom: wishes wait for grants, grants for what their owners wait for. A ring is a deadlock. Pure.
+# Requests wait for grants, and grants for the requests of their owners. A cycle is a deadlock.
 #
-# An owner lets go later while it waits for a lock itself, while a call of it waits for a child (or for who goes first
-# by a ruling) that does, and, of what it keeps to the end of its task, while any task below it does.
+# An owner cannot release a lock while it waits for a lock itself, or while a call of it waits for a child (or for the
+# agent that a ruling puts first) that does. A lock that it keeps to the end of its task also waits for its descendants.
 
 
 class WaitGraph:
-    """The graph of waits at one moment."""
+    """The requests and grants that wait for each other, at one moment."""
 
-    def __init__(self, view: View, wishes: tuple[LockWish, ...], held: ActiveGrants) -> None:
+    def __init__(self, view: View, requests: tuple[QueuedRequest, ...], held: ActiveGrants) -> None:
         self._view = view
         self._held = held
-        self._wishes = wishes
-        self._own: dict[str, list[LockWish]] = {}
-        self._within: dict[str, list[LockWish]] = {}
+        self._requests = requests
+        self._own: dict[str, list[QueuedRequest]] = {}
+        self._within: dict[str, list[QueuedRequest]] = {}
         self._served: set[str] = set()
         self._known: dict[tuple[str, LockMode], list[ActiveGrant]] = {}
-        self._delays: dict[tuple[str, bool], tuple[LockWish, ...]] = {}
+        self._delays: dict[tuple[str, bool], tuple[QueuedRequest, ...]] = {}
 
-    def after(self, wish: LockWish) -> Iterator[LockWish]:
-        """The wishes that must come true, or end, before what is in the way of `wish` can be let go."""
-        for name, mode in wish.wants.items():
-            for grant in self._stuck(wish.places[name], mode):
-                if not wish.path.startswith(grant.path):
+    def after(self, request: QueuedRequest) -> Iterator[QueuedRequest]:
+        """Yield the requests that must be granted, or end, before the grants that block `request` can be released."""
+        for name, mode in request.wants.items():
+            for grant in self._stuck(request.places[name], mode):
+                if not request.path.startswith(grant.path):
                     yield from self._delaying(grant)
 
-    def ring(self, wishes: tuple[LockWish, ...]) -> tuple[LockWish, ...]:
-        """The first ring among those that can be reached from `wishes`, each waiting for the next; empty: none."""
+    def ring(self, requests: tuple[QueuedRequest, ...]) -> tuple[QueuedRequest, ...]:
+        """Return the first cycle that `requests` lead to, each waiting for the next; empty if there is none."""
         done: set[str] = set()
-        for start in wishes:
+        for start in requests:
             found = self._ring_from(start, done)
             if found:
                 return found
         return ()
 
-    def served(self, wish: LockWish) -> None:
-        """`wish` waits no more: what it wanted is among the grants."""
-        self._served.add(wish.address)
+    def served(self, request: QueuedRequest) -> None:
+        """Note that `request` was granted and no longer waits."""
+        self._served.add(request.address)
         self._known.clear()
         self._delays.clear()
 
-    def families_before(self, wish: LockWish, ahead: Callable[[LockWish], Iterable[LockWish]]) -> frozenset[str]:
-        """The families that must let go, or be served, before `wish` is; `ahead` are those before it in a queue."""
-        seen = {wish.address}
+    def families_before(
+        self, request: QueuedRequest, ahead: Callable[[QueuedRequest], Iterable[QueuedRequest]]
+    ) -> frozenset[str]:
+        """Return the families that must release locks or be served before `request`; `ahead` yields those before it."""
+        seen = {request.address}
         found: set[str] = set()
-        rest = [wish]
+        rest = [request]
         while rest:
             here = rest.pop()
             found |= {grant.path for grant in self._held.blocking(here)}
@@ -241,11 +239,11 @@ class WaitGraph:
                     rest.append(other)
         return frozenset(found)
 
-    def _ring_from(self, start: LockWish, done: set[str]) -> tuple[LockWish, ...]:
+    def _ring_from(self, start: QueuedRequest, done: set[str]) -> tuple[QueuedRequest, ...]:
         if start.address in done:
             return ()
-        way: list[LockWish] = [start]
-        rest: list[Iterator[LockWish]] = [self.after(start)]
+        way: list[QueuedRequest] = [start]
+        rest: list[Iterator[QueuedRequest]] = [self.after(start)]
         place = {start.address: 0}
         while way:
             step = next(rest[-1], None)
@@ -263,7 +261,7 @@ class WaitGraph:
         return ()
 
     def _stuck(self, place: str, mode: LockMode) -> list[ActiveGrant]:
-        """The grants in the way at `place` whose owners wait for something themselves."""
+        """Return the grants that block `mode` at `place` and whose owners wait themselves."""
         found = self._known.get((place, mode))
         if found is None:
             found = [grant for grant in self._held.against(place, mode) if self._delaying(grant)]
@@ -271,14 +269,14 @@ class WaitGraph:
         return found
 
     def _index(self) -> None:
-        for wish in self._wishes:
-            self._own.setdefault(wish.path, []).append(wish)
-            for path in _with_ancestors(wish.path):
-                self._within.setdefault(path, []).append(wish)
-        self._wishes = ()
+        for request in self._requests:
+            self._own.setdefault(request.path, []).append(request)
+            for path in _with_ancestors(request.path):
+                self._within.setdefault(path, []).append(request)
+        self._requests = ()
 
-    def _delaying(self, grant: ActiveGrant) -> tuple[LockWish, ...]:
-        if self._wishes:  # Made when it is first asked: most looks at a lock ask nothing.
+    def _delaying(self, grant: ActiveGrant) -> tuple[QueuedRequest, ...]:
+        if self._requests:  # Built at the first use: most steps of a lock do not need it.
             self._index()
         lasts = grant.kept in ("task", "declared")
         known = self._delays.get((grant.path, lasts))
@@ -289,9 +287,9 @@ class WaitGraph:
             known = self._delays[grant.path, lasts] = tuple(found.values())
         return known
 
-    def _awaited(self, path: str) -> list[LockWish]:
-        """The wishes of those, and below those, whom the agent of the family at `path` waits for in a call."""
-        return [wish for other in awaited_families(self._view, path) for wish in self._within.get(other, ())]
+    def _awaited(self, path: str) -> list[QueuedRequest]:
+        """Return the requests of the families, and their descendants, that the agent at `path` waits for in a call."""
+        return [request for other in awaited_families(self._view, path) for request in self._within.get(other, ())]
 
 
 def _with_ancestors(path: str) -> Iterator[str]:
@@ -301,6 +299,8 @@ def _with_ancestors(path: str) -> Iterator[str]:
         yield "/".join(names[:depth]) + "/"
 
 
-def deadlock_victim(ring: tuple[LockWish, ...]) -> LockWish:
-    """Who of a ring is to give way: the lowest priority, then the youngest wait. Calls before tasks: they can act."""
+def deadlock_victim(ring: tuple[QueuedRequest, ...]) -> QueuedRequest:
+    """Return the request of a cycle to refuse: a call before a task, since agents can act; then the lowest priority,
+    then the latest request.
+    """
     return min(ring, key=lambda one: (not one.is_call, one.priority, -one.since, one.address))

@@ -1,1 +1,1 @@
-"""The plan object: pending objects, overall state and conditions. Patches go to the gate."""
+"""Plan controller: create pending objects, and keep the state and conditions of the plan."""

@@ -1,4 +1,4 @@
-"""The plan controller: creates pending objects and writes the state of the plan as a whole."""
+"""Reconcile the plan object: create pending objects, and write the state and conditions of the plan."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PATCHED = "plan.patched"
 
 
 class PlanReconciler:
-    """Reconciles `plan/<name>`. `check` is the compiler's: document to wanted objects."""
+    """The `Reconciler` of `plan/<name>`. `check` compiles a document into the desired objects."""
 
     kind = "plan"
 
@@ -37,39 +37,39 @@ class PlanReconciler:
         self._clock = clock
         self._ids = ids
         self._work = work
-        # The gate writes a document and its objects in one record, so a whole comparison is due only once per
-        # process, in case a library file changed while nobody ran, and not at all once the gate has written one:
-        # it compiled the whole. Forgetting this costs time, never correctness.
+        # The gate writes a document and its objects in one record, so one full comparison per process is enough: a
+        # library file may have changed while no owner was running. After the gate has written a document, none is
+        # needed. Losing this flag costs time, never correctness.
         self._is_compared = False
         self._models = ""
-        store.on_change(self._heard)
+        store.on_change(self._note_patch)
 
     async def reconcile(self, address: Address) -> Outcome:
-        """One step: what is pending is put, then the status is brought up to date."""
+        """Create pending objects, then update the status."""
         seen = observe_plan(self._store.view, str(address))
         if seen is None:
             return Done()
-        made, faults = self._made(seen)
-        status = decide.plan_status(seen, faults, self._clock.now())
-        if made is not None:
-            status["pending"] = list(made.pending)
-        changes = self._changes(seen, made, status)
+        due, errors = self._due_changes(seen)
+        status = decide.plan_status(seen, errors, self._clock.now())
+        if due is not None:
+            status["pending"] = list(due.pending)
+        changes = self._changes(seen, due, status)
         if changes:
-            type_ = "object.updated" if made is not None and made.changes else "plan.condition"
+            type_ = "object.updated" if due is not None and due.changes else "plan.condition"
             data: JsonObject = {"state": status["state"]}
             draft = RecordDraft(type_, ACTOR, str(address), changes, data)
             await self._store.append(draft, {str(address): seen.plan.rev})
-        self._tell_of_models(seen.plan)
+        self._wake_agents_without_model(seen.plan)
         return Done()
 
-    def _heard(self, record: Record, changed: Sequence[str]) -> None:
+    def _note_patch(self, record: Record, changed: Sequence[str]) -> None:
         del changed
         if record.draft.type == PATCHED:
             plan = self._store.view.get(record.draft.subject)
-            self._is_compared = plan is not None and not _fault_of(plan)
+            self._is_compared = plan is not None and not _document_errors(plan)
 
-    def _tell_of_models(self, plan: Resource) -> None:
-        """Agents that could ask no model look again when the plan says something else of models."""
+    def _wake_agents_without_model(self, plan: Resource) -> None:
+        """Wake the agents that have no usable model when the plan's models change."""
         models = models_digest(plan.spec)
         if models == self._models:
             return
@@ -78,27 +78,27 @@ class PlanReconciler:
             if not WITHOUT_MODEL.isdisjoint(agent.status.get("conditions", {})):
                 self._work.poke(agent.address)
 
-    def _made(self, seen: ObservedPlan) -> tuple[ObjectChanges | None, str]:
-        """The changes that are due, None when nothing is; and the faults of the document, if it has any by now."""
+    def _due_changes(self, seen: ObservedPlan) -> tuple[ObjectChanges | None, str]:
+        """Return the changes of objects that are due (None: none), and the errors of the document."""
         if self._is_compared and not seen.freed:
-            return None, _fault_of(seen.plan)
+            return None, _document_errors(seen.plan)
         self._is_compared = True
         checked = self._check(seen.plan.spec)
         if checked.graph is None:
             return None, "; ".join(one.summary for one in checked.diagnostics if one.severity == "error")
         wanted, moved = checked.graph.objects, current_plan.declared_moves(seen.plan.spec)
-        made = object_changes.object_changes(wanted, self._store.view, seen.plan.address, self._ids.mint, moved)
-        return made, ""
+        due = object_changes.object_changes(wanted, self._store.view, seen.plan.address, self._ids.mint, moved)
+        return due, ""
 
-    def _changes(self, seen: ObservedPlan, made: ObjectChanges | None, status: JsonObject) -> tuple[Change, ...]:
-        changes: list[Change] = [*(made.changes if made is not None else ())]
+    def _changes(self, seen: ObservedPlan, due: ObjectChanges | None, status: JsonObject) -> tuple[Change, ...]:
+        changes: list[Change] = [*(due.changes if due is not None else ())]
         changes += [Drop(one.address, one.uid) for one in seen.orphans]
         if json_patch.diff_values(seen.plan.status, json_patch.merge_values(seen.plan.status, status)):
             changes.append(SetStatus(seen.plan.address, seen.plan.uid, status))
         return tuple(changes)
 
 
-def _fault_of(plan: Resource) -> str:
-    """What was wrong with its document when it was last compared, empty when nothing was."""
-    told = plan.status.get("conditions", {}).get("DocumentInvalid") or {}
-    return str(told.get("message", "")) if told.get("status") == "True" else ""
+def _document_errors(plan: Resource) -> str:
+    """Return the errors of the plan's document at the last comparison; empty if there were none."""
+    invalid = plan.status.get("conditions", {}).get("DocumentInvalid") or {}
+    return str(invalid.get("message", "")) if invalid.get("status") == "True" else ""

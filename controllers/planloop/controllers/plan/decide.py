@@ -1,4 +1,4 @@
-"""Decide what the plan's status should be, from the plan, its root task and its pending approvals. Pure."""
+"""Decide the state and conditions of the plan, from its root task and its pending approvals. Pure."""
 
 from __future__ import annotations
 
@@ -13,14 +13,13 @@ from planloop.schemas.objects.approval import WAITING
 from planloop.schemas.objects.task import TaskState
 from planloop.schemas.resource import Condition, Resource, Truth
 
-# What the plan controller reads: the plan, its root task, what waits for approval, and which objects have to wait.
-
 
 @frozen
 class ObservedPlan:
-    """`root` is None until the plan's objects exist. `freed` are pending addresses that nothing old is in the way of.
+    """A plan with what affects its status.
 
-    `waiting` are approvals that nobody has answered, `orphans` those whose asker is gone.
+    `root` is None until the plan's objects exist. `freed` are pending addresses whose old object is gone. `waiting` are
+    approvals without an answer, `orphans` are approvals whose requester is gone.
     """
 
     plan: Resource
@@ -31,7 +30,7 @@ class ObservedPlan:
 
 
 def observe_plan(view: View, address: str) -> ObservedPlan | None:
-    """The plan at `address` with what bears on it; None when it is gone."""
+    """Return the observation of the plan at `address`; None if it is gone."""
     plan = view.get(address)
     if plan is None:
         return None
@@ -51,34 +50,32 @@ def _is_free(view: View, text: str) -> bool:
     return not any(found is not None and found.deleting for found in (view.get(text), view.get(str(above))))
 
 
-# What the plan's status should say, as a pure function of what was observed.
-#
-# The plan is done, failed or cancelled when its root task is; these states are what exit codes are made from. The gate
-# itself writes the conditions about the file.
+# The plan is done, failed or cancelled when its root task is; exit codes depend on these states. The gate itself writes
+# the conditions about the file.
 
 PASSED_ON: Final = frozenset({"done", "failed", "cancelled", "paused", "blocked"})
-"""States of the root task that are the plan's as well; in every other one it is running."""
+"""States that the plan takes over from its root task. With any other state of the root, the plan is running."""
 
 
 def plan_state(seen: ObservedPlan) -> str:
-    """The plan's one-word state."""
+    """Return the state of the plan."""
     if seen.root is None or seen.root.deleting:
         return "stopping" if seen.plan.deleting else "running"
     return seen.root.state if seen.root.state in PASSED_ON else "running"
 
 
-def plan_status(seen: ObservedPlan, faults: str, now: float) -> JsonObject:
-    """The members of the status that this controller keeps. `faults` are those of the document, usually none."""
+def plan_status(seen: ObservedPlan, errors: str, now: float) -> JsonObject:
+    """Return the state and conditions of the plan. `errors` are those of its document, usually none."""
     conditions = [
         _outcome(seen, "Done", TaskState.DONE, now),
         _outcome(seen, "Failed", TaskState.FAILED, now),
         _held(seen, now),
         _held_back(seen, now),
-        _invalid(seen, faults, now),
+        _invalid(seen, errors, now),
     ]
     old = resource.conditions_of_status(seen.plan.status)
-    told = {one.type: resource.update_condition(old.get(one.type), one).to_json() for one in conditions}
-    return {"state": plan_state(seen), "conditions": told}
+    new = {one.type: resource.update_condition(old.get(one.type), one).to_json() for one in conditions}
+    return {"state": plan_state(seen), "conditions": new}
 
 
 def _outcome(seen: ObservedPlan, type_: str, state: TaskState, now: float) -> Condition:
@@ -104,14 +101,17 @@ def _held_back(seen: ObservedPlan, now: float) -> Condition:
     return _condition(seen, "FileHeldBack", ("True", "RolledBack", words), now, ("change the file and save it",))
 
 
-def _invalid(seen: ObservedPlan, faults: str, now: float) -> Condition:
-    said: _Said = ("True", "DoesNotCompile", faults) if faults else ("False", "Compiles", "")
-    return _condition(seen, "DocumentInvalid", said, now)
+def _invalid(seen: ObservedPlan, errors: str, now: float) -> Condition:
+    verdict: _Verdict = ("True", "DoesNotCompile", errors) if errors else ("False", "Compiles", "")
+    return _condition(seen, "DocumentInvalid", verdict, now)
 
 
-_Said = tuple[Truth, str, str]
+_Verdict = tuple[Truth, str, str]
+"""Status, reason and message of a condition."""
 
 
-def _condition(seen: ObservedPlan, type_: str, said: _Said, now: float, unblocks: tuple[str, ...] = ()) -> Condition:
-    status, reason, message = said
+def _condition(
+    seen: ObservedPlan, type_: str, verdict: _Verdict, now: float, unblocks: tuple[str, ...] = ()
+) -> Condition:
+    status, reason, message = verdict
     return Condition(type_, status, reason, message, now, seen.plan.generation, unblocks)

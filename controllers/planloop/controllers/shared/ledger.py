@@ -1,4 +1,4 @@
-"""Ledgers of tasks: what a budget is granted, reserved, spent and given back, and the command that raises it. Pure."""
+"""Ledgers of tasks: grant, reserve, spend and refund budgets, and the command that raises a budget. Pure."""
 
 from __future__ import annotations
 
@@ -27,25 +27,23 @@ from planloop.schemas.objects.budget import (
 )
 from planloop.schemas.resource import Resource
 
-# The ledgers from one task up to the root, and the entries that one record makes in them.
-#
-# An entry for a unit is made in the nearest open account. What a child used over its grant, by what one call cost more
-# than was reserved, is passed on to its giver at once, so that no account ever believes in money that is gone.
+# An entry for a unit goes to the nearest open account. If a call costs more than was reserved, what a child used over
+# its grant is charged to the giver immediately, so that no account shows money that is spent.
 
 _LEAST: Final = {"usd": Decimal("0.000001"), "time_s": Decimal("0.000001")}
-"""The least amount of a unit that is more than nothing; of those that are counted it is one."""
+"""The smallest amount of a unit; 1 for the other units, which are counted."""
 
 
 @frozen
 class BudgetShortage:
-    """The units of which less is left than was asked for: what is left of each, and what was asked for."""
+    """Units of which too little is left: the amounts left and the amounts requested."""
 
     left: Mapping[Unit, Decimal]
     asked: Mapping[Unit, Decimal]
 
 
 def ledger_chain(view: View, address: str | None) -> list[Resource]:
-    """The task at `address` and its ancestors, nearest first, those that have a ledger. Costs a look-up for each."""
+    """Return the task at `address` and its ancestors that have a ledger, nearest first."""
     found: list[Resource] = []
     while address is not None:
         task = view.get(address)
@@ -58,13 +56,13 @@ def ledger_chain(view: View, address: str | None) -> list[Resource]:
 
 
 def add_usage(one: JsonObject, other: JsonObject) -> JsonObject:
-    """The tokens and the money of two records of use together, as a status keeps them."""
+    """Return the sum of two usages (tokens and money), in the form that a status keeps."""
     money = Decimal(str(one.get("usd", 0))) + Decimal(str(other.get("usd", 0)))
     return {"tokens": one.get("tokens", 0) + other.get("tokens", 0), "usd": amount_to_json("usd", money)}
 
 
 class LedgerEntries:
-    """Entries for one record. `chain` is nearest first; `others` are looked up by uid only."""
+    """Ledger entries of one record. `chain` are a task and its ancestors, nearest first; `others` are other tasks."""
 
     def __init__(self, chain: Iterable[Resource], others: Iterable[Resource] = ()) -> None:
         tasks = tuple(chain)
@@ -75,13 +73,13 @@ class LedgerEntries:
         self._grown: set[str] = set()
 
     def account(self, uid: str, unit: Unit) -> Account | None:
-        """The account as the entries so far leave it."""
+        """Return the account after the entries so far."""
         return self._after.get(uid, {}).get(unit)
 
     def holder(self, unit: Unit, *, above: str = "") -> str:
-        """The uid of the nearest task with an open account of `unit`, empty when nobody has one.
+        """Return the uid of the nearest task with an open account of `unit`; empty if none has one.
 
-        `above` leaves out the task of that uid and what is below it.
+        With `above`, only ancestors of the task with that uid count.
         """
         chain = self._chain[self._chain.index(above) + 1 :] if above in self._chain else self._chain
         for uid in chain:
@@ -91,9 +89,9 @@ class LedgerEntries:
         return ""
 
     def left(self, unit: Unit, *, above: str = "") -> Decimal | None:
-        """What ordinary work may still take; None when nothing bounds it.
+        """Return the amount left for ordinary work; None if unlimited.
 
-        A bound above that was lowered under what is used counts as well: it takes from everybody below.
+        If the budget of an ancestor was lowered below its use, the excess is subtracted.
         """
         found: Decimal | None = None
         at = self.holder(unit, above=above)
@@ -104,13 +102,14 @@ class LedgerEntries:
         return found
 
     def reserve(self, agent: str, op: str, worst: Cost, *, last_of: str = "") -> BudgetShortage | None:
-        """Sets `worst` aside for one request of the agent of that uid; Spent, and no entry, when it is not there.
+        """Reserve the worst-case cost of a request of the agent with that uid; return what is missing, without an
+        entry.
 
-        `last_of` is the uid of the agent's own task in its last turn: its hand-over reserve may be used, and where that
-        is less than the worst case, what there is of it will do. So a last turn is refused only when it is empty.
+        `last_of` is the uid of the agent's own task in its last turn, which may use the hand-over reserve. If the
+        reserve is smaller than the worst case, all of it is reserved: only an empty reserve refuses a last turn.
         """
         asked = dict(amounts_from_json(worst.to_json()))
-        lacking: dict[Unit, Decimal] = {}
+        missing: dict[Unit, Decimal] = {}
         for unit, amount in asked.items():
             left = self.left(unit)
             if left is None or left >= amount:
@@ -119,9 +118,9 @@ class LedgerEntries:
             if left + kept > 0 and kept:
                 asked[unit] = min(amount, left + kept)
             else:
-                lacking[unit] = left
-        if lacking:
-            return BudgetShortage(lacking, {unit: asked[unit] for unit in lacking})
+                missing[unit] = left
+        if missing:
+            return BudgetShortage(missing, {unit: asked[unit] for unit in missing})
         for unit, amount in asked.items():
             if at := self.holder(unit):
                 account = self._after[at][unit].with_reserved(agent, op, amount, is_last=at == last_of)
@@ -129,10 +128,10 @@ class LedgerEntries:
         return None
 
     def settle(self, agent: str, op: str, cost: Cost, *, own: str = "") -> None:
-        """Puts `cost` in the place of what was reserved for `op`, in the account that it was reserved in.
+        """Replace the reservation for `op` by its `cost`, in the account of the reservation.
 
-        `own` is the uid of the agent's task: a thinking agent's hand-over reserve there grows to what a request costs,
-        because its last one will cost as much.
+        `own` is the uid of an LLM agent's task: its hand-over reserve grows to the cost of a request, because the last
+        request will cost as much.
         """
         amounts = dict(amounts_from_json(cost.to_json()))
         for uid, accounts in self._after.items():
@@ -148,7 +147,7 @@ class LedgerEntries:
             self.put(at, "usd", remade(account, unknown=account.unknown + 1))
 
     def bill(self, cost: Cost) -> None:
-        """Counts what was used without having been reserved."""
+        """Charge a cost that was not reserved."""
         self._bill(dict(amounts_from_json(cost.to_json())))
 
     def _bill(self, amounts: Mapping[Unit, Decimal]) -> None:
@@ -158,22 +157,22 @@ class LedgerEntries:
                 self.put(at, unit, remade(account, spent=account.spent + amount))
 
     def release(self, agent: str, op: str | None = None) -> None:
-        """Gives back what is reserved for `op`, or for every request of the agent, and forgets what it waited for."""
+        """Release the reservation for `op`, or those of all requests of the agent, and remove what it waited for."""
         for uid, accounts in self._after.items():
             for unit, account in list(accounts.items()):
                 if agent in account.reserved or (op is None and agent in account.wants):
                     self.put(uid, unit, _without_want(account.without_reserved(agent, op), agent))
 
     def holding(self, agent: str) -> tuple[Resource, ...]:
-        """The tasks that have something set aside for requests of the agent of that uid."""
+        """Return the tasks with reservations for requests of the agent with that uid."""
         found = (uid for uid, each in self._after.items() if any(agent in one.reserved for one in each.values()))
         return tuple(self._tasks[uid] for uid in found)
 
     def grant(self, child: str, unit: Unit, bound: Decimal, *, keeps: Decimal = ZERO) -> Decimal | None:
-        """Carves `bound` for the task of that uid out of the nearest account above it, or changes what it holds.
+        """Grant `bound` to the task with uid `child` from the nearest account above it, or change its grant.
 
-        Returns what there is left to give when that is too little, and makes no entry then. With nobody above to give,
-        the account is the task's own and goes on counting from where it was.
+        Returns the amount left to give if that is too little, and makes no entry then. Without an account above, the
+        account is the task's own and keeps its counts.
         """
         old = self.account(child, unit)
         is_live = old is not None and old.is_open
@@ -191,13 +190,13 @@ class LedgerEntries:
             self.put(at, unit, _without_want(remade(giver, granted={**giver.granted, child: new.held}), child))
         self.put(child, unit, new)
         if not is_live or new.left > old.left:
-            self._grown.add(child)  # Rare enough to tell everybody who refers to the task.
+            self._grown.add(child)  # Rare enough to wake all objects that refer to the task.
         return None
 
     def refund(self, child: str) -> bool:
-        """Gives back what the grants of an ended task have left; True when there was one to give back.
+        """Refund what is left of the grants of an ended task; return whether it had one.
 
-        What it spent stays with its giver. Accounts that nobody granted stay as they are.
+        What it spent is charged to its giver. Accounts without a giver stay open.
         """
         found = False
         for unit, account in list(self._after.get(child, {}).items()):
@@ -213,12 +212,12 @@ class LedgerEntries:
         return found
 
     def withdraw(self, child: str, unit: Unit) -> None:
-        """Closes an account whose bound is no longer in the plan: its entries go to its giver."""
+        """Close an account whose budget was removed from the plan, and move its entries to its giver."""
         account = self._after[child].pop(unit)
         self._touched[child].add(unit)
-        heirs = [uid for uid in account.granted if (own := self.account(uid, unit)) is not None and own.is_open]
+        grantees = [uid for uid in account.granted if (own := self.account(uid, unit)) is not None and own.is_open]
         giver = self.account(account.giver, unit)
-        for uid in heirs:
+        for uid in grantees:
             self._touched[uid].add(unit)
             self._after[uid][unit] = remade(self._after[uid][unit], giver=account.giver if giver is not None else "")
         if giver is not None:
@@ -232,7 +231,7 @@ class LedgerEntries:
         self._grown.add(child)
 
     def move(self, child: str, unit: Unit) -> None:
-        """Hands a live grant over to the account that is now above: the task was moved."""
+        """Move an active grant to the account that is now above the task, which was moved."""
         account = self._after[child][unit]
         old = self.account(account.giver, unit)
         if old is not None:
@@ -245,21 +244,21 @@ class LedgerEntries:
         self.put(child, unit, remade(account, giver=at))
 
     def unwant(self, who: str) -> None:
-        """Forgets what `who` waited for."""
+        """Remove what `who` waits for."""
         for uid in self._chain:
             for unit, account in list(self._after[uid].items()):
                 if who in account.wants:
                     self.put(uid, unit, _without_want(account, who))
 
     def want(self, who: str, unit: Unit, amount: Decimal = ZERO, *, above: str = "") -> None:
-        """Notes that `who` waits for `amount` of `unit`, so that it is woken when there is as much."""
+        """Note that `who` waits for `amount` of `unit`, so that it is woken when that much is available."""
         if at := self.holder(unit, above=above):
             account = self._after[at][unit]
             wanted = max(amount, _LEAST.get(unit, Decimal(1)))
             self.put(at, unit, remade(account, wants={**account.wants, who: wanted}))
 
     def put(self, uid: str, unit: Unit, account: Account) -> None:
-        """Makes `account` the present one; its giver is told at once when it holds more or less than before."""
+        """Set an account, and update its giver if it holds more or less than before."""
         accounts = self._after[uid]
         old = accounts.get(unit)
         self._touched[uid].add(unit)
@@ -272,7 +271,7 @@ class LedgerEntries:
             self.put(account.giver, unit, remade(giver, granted={**giver.granted, uid: account.held}))
 
     def changes(self) -> tuple[SetStatus, ...]:
-        """The status writes of all entries; none when nothing differs."""
+        """Return the status changes of all entries; empty if nothing differs."""
         return tuple(
             SetStatus(task.address, task.uid, merge)
             for uid, task in self._tasks.items()
@@ -280,7 +279,7 @@ class LedgerEntries:
         )
 
     def merge_of(self, uid: str) -> JsonObject:
-        """The merge for the status of one task; empty when nothing differs."""
+        """Return the merge for the status of one task; empty if nothing differs."""
         old: JsonObject = self._tasks[uid].status.get("ledger", {})
         merge: JsonObject = {}
         for unit in sorted(self._touched[uid]):
@@ -306,7 +305,7 @@ def _without_want(account: Account, who: str) -> Account:
 
 
 def _difference(old: JsonObject, new: JsonObject) -> JsonObject:
-    """The RFC 7386 patch from one map to another; no value in either is null."""
+    """Return the merge patch (RFC 7386) from `old` to `new`; neither has a null value."""
     out: JsonObject = {key: None for key in old if key not in new}
     for key, value in new.items():
         before: Json = old.get(key)
@@ -318,20 +317,18 @@ def _difference(old: JsonObject, new: JsonObject) -> JsonObject:
     return out
 
 
-# The lines of a plan that bound a task, and the command that raises them. Pure.
-#
-# A bound is raised together with those above it that it is granted out of, where they have too little left: one command
-# is enough.
+# The budget lines of a plan, and the command that raises them. One command raises a budget together with the budgets
+# above it that have too little left.
 
 
 def account_holders(purse: Sequence[Resource], unit: Unit) -> list[tuple[Resource, Account]]:
-    """The tasks that have an open account, nearest first."""
+    """Return the tasks that have an open account of `unit`, nearest first."""
     found = ((task, accounts_of(task.status).get(unit)) for task in purse)
     return [(task, account) for task, account in found if account is not None and account.is_open]
 
 
 def budget_left(purse: Sequence[Resource], unit: Unit) -> Decimal | None:
-    """What the accounts leave for ordinary work; None when nothing bounds it."""
+    """Return the amount that the accounts leave for ordinary work; None if unlimited."""
     left: Decimal | None = None
     for _, account in account_holders(purse, unit):
         left = account.left if left is None else left + min(ZERO, account.left)
@@ -339,7 +336,7 @@ def budget_left(purse: Sequence[Resource], unit: Unit) -> Decimal | None:
 
 
 def raise_settings(purse: Sequence[Resource], unit: Unit, more: Decimal) -> list[str]:
-    """The settings that raise the nearest account by `more`, and those that it is granted out of where they lack it."""
+    """Return the settings that raise the nearest account by `more`, and accounts above it that have too little left."""
     found_in = account_holders(purse, unit)
     if not found_in:
         return []
@@ -350,8 +347,8 @@ def raise_settings(purse: Sequence[Resource], unit: Unit, more: Decimal) -> list
         return found
     needed = max(_number(unit, wanted), account.committed) - account.held
     above = purse[_at(purse, found_in[1][0]) :]
-    lacking = needed - (budget_left(above, unit) or ZERO)
-    return [*raise_settings(above, unit, lacking), *found] if lacking > 0 else found
+    missing = needed - (budget_left(above, unit) or ZERO)
+    return [*raise_settings(above, unit, missing), *found] if missing > 0 else found
 
 
 def _number(unit: Unit, written: str) -> Decimal:
@@ -363,20 +360,20 @@ def _at(purse: Sequence[Resource], task: Resource) -> int:
 
 
 def budget_lines(task: Resource, unit: Unit) -> list[tuple[str, Decimal]]:
-    """The lines that state the bound of a task, each as `plan patch .` takes it, with what it says."""
-    said: JsonObject = (task.spec.get("agent_bounds") or {}).get(unit, {})
+    """Return the plan's lines that limit `unit` for a task, each as an argument of `plan patch .`, with its value."""
+    limits: JsonObject = (task.spec.get("agent_bounds") or {}).get(unit, {})
     own = ".".join(
         (*json_pointer.task_pointer(addresses.parse_address(task.address).path), "budget", unit_to_name(unit))
     )
-    found = {path: exact_amount(unit, value) for path, value in said.get("lines", {}).items()}
-    stated = said.get("task") if said else (task.spec.get("budget") or {}).get(unit)
+    found = {path: exact_amount(unit, value) for path, value in limits.get("lines", {}).items()}
+    stated = limits.get("task") if limits else (task.spec.get("budget") or {}).get(unit)
     if stated is not None:
         found[own] = exact_amount(unit, stated)
     return list(found.items())
 
 
 def raise_command(settings: Sequence[str]) -> str:
-    """One command for all of them. One task's own line is written as a person would."""
+    """Return one command that makes all `settings`. A single line of one task is written in its short form."""
     if len(settings) == 1:
         path, _, value = settings[0].partition("=")
         tokens = tuple(path.split("."))

@@ -1,4 +1,4 @@
-"""The sandbox of a command: from a plan's objects to what the command runs in, and whether this machine has it."""
+"""Sandbox of a command: what the plan's objects request, and whether this machine supports it."""
 
 from __future__ import annotations
 
@@ -23,18 +23,16 @@ from planloop.schemas.objects.sandbox import (
 )
 from planloop.schemas.resource import Resource
 
-# Which sandboxes are to be had on this machine: known once it was tried.
-
 
 class SandboxSupport(Protocol):
-    """The sandboxes of this machine."""
+    """Which sandboxes this machine supports."""
 
     def known(self, wish: SandboxRequest) -> SandboxAvailability | None:
-        """What is known of it without trying; None when it was not tried yet."""
+        """Return the result of the last try; None if the sandbox was not tried yet."""
         ...
 
     async def tried(self, wish: SandboxRequest) -> SandboxAvailability:
-        """Tries it, by running something in it, unless the answer is known and not due."""
+        """Try the sandbox by running a command in it, unless the last result is still valid."""
         ...
 
 
@@ -45,24 +43,21 @@ class _Fixed:
     def known(self, wish: SandboxRequest) -> SandboxAvailability | None:
         if wish.tier <= self._tier_max:
             return SANDBOX_AVAILABLE
-        return SandboxAvailability(False, f"{wish.words} is not to be had here", "plan apply runs such plans")
+        return SandboxAvailability(False, f"{wish.words} is not available here", "plan apply runs such plans")
 
     async def tried(self, wish: SandboxRequest) -> SandboxAvailability:
         return self.known(wish) or SANDBOX_AVAILABLE
 
 
 ALL_SANDBOXES: Final[SandboxSupport] = _Fixed(tier_max=1_000)
-"""Of a replay, which runs nothing."""
+"""For a replay, which runs no commands."""
 
 GROUP_ONLY: Final[SandboxSupport] = _Fixed(tier_max=GROUP)
-"""Where nothing encloses."""
-
-
-# From the objects of a plan to what a command is enclosed in. Pure.
+"""For commands without a sandbox."""
 
 
 def nearest_agent(view: View, task: str) -> Resource | None:
-    """The agent of the task at the address `task`, or else of the nearest one above that has an agent."""
+    """Return the agent of the task at the address `task`, or else of its nearest ancestor that has one."""
     path = task.partition("/")[2]
     while (found := view.get(f"agent/{path}")) is None and path != ".":
         path = path.rpartition("/")[0] or "."
@@ -70,21 +65,21 @@ def nearest_agent(view: View, task: str) -> Resource | None:
 
 
 def requested_sandbox(view: View, agent: JsonObject, folder: PurePath) -> CommandSandbox | None:
-    """What commands of the lowered `agent` are enclosed in that work below `folder`; None for nothing of its own.
+    """Return the sandbox of commands of the compiled `agent` that work below `folder`; None if it has no sandbox.
 
-    `folder` is absolute, without links, and the plan's or that of a fork: both have the plan's file.
+    `folder` is the absolute folder of the plan or of a fork, without links: both contain the plan's file.
     """
     wish = sandbox_request(agent.get("sandbox"))
     if wish.tier < BUBBLEWRAP and wish.memory_bytes is None and wish.processes is None:
         return None
     rights, plan = agent["rights"], next(iter(view.list("plan")), None)
-    steering = steering_files(plan_file_name(plan), rights.get("guarded", ()))
+    control_files = steering_files(plan_file_name(plan), rights.get("guarded", ()))
     return CommandSandbox(
         tier=wish.tier,
         container=wish.container,
         readable=() if wish.is_alone else (str(folder),),
         is_alone=wish.is_alone,
-        guarded=tuple(str(folder / path) for path in steering),
+        guarded=tuple(str(folder / path) for path in control_files),
         held=tuple(str(folder / path) for path in mounted_folders(view)),
         network=bool(rights["network"]),
         hosts=tuple(rights.get("hosts", ())),
@@ -94,12 +89,14 @@ def requested_sandbox(view: View, agent: JsonObject, folder: PurePath) -> Comman
 
 
 def steering_files(plan_file: str, guarded: Iterable[str]) -> tuple[str, ...]:
-    """What steers the plan, relative to its folder: the file `plan_file`, and what the denials `guarded` are about."""
+    """Return the paths that control the plan, relative to its folder: `plan_file` and the subjects of `guarded`."""
     return tuple(path for path in dict.fromkeys((plan_file, *map(_guarded, guarded))) if path)
 
 
 def mounted_folders(view: View) -> tuple[str, ...]:
-    """What the containers of the plan are made from in its folder, relative: who writes there puts no link there."""
+    """Return the paths in the plan's folder that its containers mount or are built from. Writers must not create links
+    there.
+    """
     specs = [container.spec for container in view.list("container")]
     written = [str(mount["host"]) for spec in specs for mount in spec["mounts"]]
     written += [str(folder) for spec in specs for folder in (spec["build"].get("folder"), spec["rootfs"]) if folder]
@@ -108,8 +105,9 @@ def mounted_folders(view: View) -> tuple[str, ...]:
 
 
 def _guarded(pattern: str) -> str:
-    """What a denial of writing is about: a file or folder; of names below a star the folder around it, of one at the
-    plan's top the name with its star. Empty for what it says of every name."""
+    """Return the file or folder of a denied write. Before a star it is the folder above; a star at the top of the plan
+    is kept. Empty for a pattern that matches every name.
+    """
     call = patterns.parse_call_pattern(pattern)
     if call is None or not call.subject:
         return ""

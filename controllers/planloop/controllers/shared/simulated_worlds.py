@@ -1,7 +1,7 @@
-"""The port to simulated worlds: tool servers without a process that act on an agent's own tables.
+"""Port to simulated worlds: tool servers without a process, whose tools read and write an agent's own tables.
 
-The port, and where the state of an agent's world is: in the agent's status, with each call's result in one append. So a
-call has happened when its record is there, and not before; whoever owns the plan next has the same world.
+The state of an agent's world is in the agent's status, and is written in one append with each call's result. So a call
+has happened exactly if its record exists, and the next owner has the same world.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from planloop.schemas.objects.call import CallResult
 from planloop.schemas.objects.mcp import ServedTool, ServerFailed
 
 WORLDS: Final = "worlds"
-"""In an agent's status: what is otherwise in its worlds than in their files, by file."""
+"""Key in an agent's status: the differences of its worlds from their files, by file."""
 
 
 @frozen
 class WorldCall:
-    """What came of a call: its result, and what it merges into what is kept of the agent's world."""
+    """Result of a call, and its merge into the state of the agent's world."""
 
     result: CallResult
     merge: JsonObject
@@ -27,7 +27,7 @@ class WorldCall:
 
 @frozen
 class WorldOffer:
-    """What a world offers as one server. `digest` is that of the file."""
+    """The tools that a world offers as one server. `digest` is the digest of its file."""
 
     name: str
     digest: str
@@ -35,23 +35,23 @@ class WorldOffer:
 
 
 class Worlds(Protocol):
-    """The simulated worlds of a plan. Both raise ServerFailed (`BadWorld`) for a file that is none."""
+    """The simulated worlds of a plan. Both methods raise ServerFailed (`BadWorld`) for an invalid file."""
 
     def offer(self, file: str, server: str) -> WorldOffer:
-        """The tools in `file`, a path relative to the plan's folder, whose names begin with `server.`."""
+        """Return the tools in `file` (relative to the plan's folder) whose names begin with `server.`."""
         ...
 
     def call(self, file: str, tool: str, arguments: JsonObject, *, task: str, kept: JsonObject) -> WorldCall:
-        """A call of `tool`, by its full name, for an agent of `task` of whose world `kept` is known."""
+        """Call `tool`, by its full name, for the agent of `task` whose world has the state `kept`."""
         ...
 
 
 class NoWorlds:
-    """`Worlds` of whoever has none."""
+    """Worlds for callers without simulated servers: each request fails."""
 
     def offer(self, file: str, server: str) -> WorldOffer:
-        raise ServerFailed("BadWorld", f"{file}: `{server}` is simulated, and nobody here simulates worlds")
+        raise ServerFailed("BadWorld", f"{file}: `{server}` is simulated, which this process does not support")
 
     def call(self, file: str, tool: str, arguments: JsonObject, *, task: str, kept: JsonObject) -> WorldCall:
         del arguments, task, kept
-        raise ServerFailed("BadWorld", f"{file}: `{tool}` is simulated, and nobody here simulates worlds")
+        raise ServerFailed("BadWorld", f"{file}: `{tool}` is simulated, which this process does not support")

@@ -1,9 +1,9 @@
-"""Resolve a task's workspace from its `cwd`, and refuse links that lead an agent out of it.
+"""Resolve a task's workspace from its `cwd`, and refuse symbolic links that lead out of an agent's workspace.
 
-An agent puts links into its workspace, and adds tasks that work below it, where others may work as well. So a link in
-the workspace of any agent leads nowhere out of that, whoever wrote the task; what is wrong with a `cwd` as a text is
-the gate's to say. The state of plans is nobody's folder. What is looked at may be another a moment later: commands and
-tools hold to what was found.
+An agent can create links in its workspace, and add tasks that work below it, where others may work as well. So a link
+in the workspace of any agent must not lead out of it, whoever wrote the task. (The gate checks the text of a `cwd`.) No
+task may work in the state folder of plans. A folder may be replaced after this check: commands and tools use the
+resolved path.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from planloop.reconciler.store.store import View
 from planloop.schemas import limits
 from planloop.schemas.frozen import frozen
 
-_OF_USER: Final = ("", ".gitconfig", ".config/git/config")  # Where git looks in the user's home, and that itself.
+_OF_USER: Final = ("", ".gitconfig", ".config/git/config")  # The user's home, and git's configuration in it.
 
 FOLDER_LEADS_OUT: Final = "FolderLeadsOut"
-"""The reason of a task that ends because its folder is not one to work in."""
+"""Reason of a task that fails because it may not work in its folder."""
 
 _STATE: Final = ".plan"
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -30,7 +30,7 @@ _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 @frozen
 class WorkspaceFault:
-    """A folder that is not worked in: why, and what helps."""
+    """Why a task may not work in its folder, and how to fix it."""
 
     words: str
     cure: str
@@ -38,46 +38,47 @@ class WorkspaceFault:
 
 @frozen
 class _Way:
-    """What a `cwd` leads to, and the links on the way there, each by its place without links; None after too many."""
+    """The folder that a `cwd` resolves to (None after too many links), and the resolved paths of the links in it."""
 
     root: str | None
     links: tuple[str, ...]
 
 
 def resolve_workspace(view: View, cwd: str, folder: Path) -> Path | WorkspaceFault:
-    """The folder `cwd` of a task that an agent does or is above, without links.
+    """Return the workspace, without links, of a task with an agent at or above it, or why it may not work there.
 
-    `folder` has none: the plan's, or a fork's.
+    `folder` is the folder of the plan or of a fork, without links.
     """
     if cwd == ".":
         return folder
     root = _plain(folder, cwd)
     if root is None:
-        way = _walked(str(folder), cwd)
+        way = _walk(str(folder), cwd)
         if way.root is None or not _is_in(way.root, str(folder)):
-            where = "behind links that lead in a ring" if way.root is None else "outside the plan's folder"
-            cure = "give the task a `cwd` in the plan's folder, without a link that leads out of it"
-            return WorkspaceFault(f"the task's folder `{cwd}` is {where}", cure)
-        if (astray := _led_out(view, cwd, folder, way)) is not None:
-            return astray
+            where = "contains a loop of links" if way.root is None else "is outside the plan's folder"
+            fix = "give the task a `cwd` in the plan's folder, without a link that points outside it"
+            return WorkspaceFault(f"the task's folder `{cwd}` {where}", fix)
+        if (problem := _escape(view, cwd, folder, way)) is not None:
+            return problem
         root = Path(way.root)
     if _STATE in (name.casefold() for name in root.parts[len(folder.parts) :]):
-        return WorkspaceFault(f"the task's folder `{cwd}` is in the state of a plan", "give the task another `cwd`")
+        words = f"the task's folder `{cwd}` is in the state folder of a plan (`{_STATE}`)"
+        return WorkspaceFault(words, "give the task another `cwd`")
     return root
 
 
 def workspace_fault(view: View, cwd: str, folder: Path) -> WorkspaceFault | None:
-    """What keeps a task with no agent above from its folder: a link that an agent may have put there.
+    """Return why a task without an agent above it may not work in its folder: a link that an agent may have created.
 
-    Where people's own links lead is theirs to say.
+    Links that people created may lead anywhere.
     """
     if cwd == "." or _plain(folder, cwd) is not None:
         return None
-    return _led_out(view, cwd, folder, _walked(str(folder), cwd))
+    return _escape(view, cwd, folder, _walk(str(folder), cwd))
 
 
 def make_folder(top: Path, path: str) -> None:
-    """Makes the folder `path`, below `top`, and those on the way, following no link. Raises OSError."""
+    """Create the folder `path` below `top`, and missing parents, without following links. Raises OSError."""
     opened = [os.open(top, _FOLDER)]
     try:
         for name in Path(path).relative_to(top).parts:
@@ -91,29 +92,29 @@ def make_folder(top: Path, path: str) -> None:
 
 @lru_cache(maxsize=64)
 def real_folder(folder: Path) -> Path:
-    """`folder`, the plan's or a fork's, without links: found once, for it stays where it is while the owner runs."""
+    """Return the folder of the plan or of a fork without links. Cached: it does not move while the owner runs."""
     return folder.resolve()
 
 
 def is_git_outside(env: Mapping[str, str], folder: Path) -> bool:
-    """Whether git's configuration of the user in `env` lies outside `folder`, which has no links."""
+    """Whether the user's git configuration (by HOME in `env`) is outside `folder`, which has no links."""
     home = env.get("HOME", "")
     found = [os.path.realpath(f"{home}/{name}") for name in _OF_USER] if home else []
     return not any(path == str(folder) or path.startswith(f"{folder}/") for path in found)
 
 
 def _plain(folder: Path, cwd: str) -> Path | None:
-    """The folder where no link and no step back is on the way to it: so with nearly all, at every look; else None."""
+    """Return the folder if its path has no link and no `..`, as nearly all have; else None."""
     place = str(folder)
     for name in cwd.split("/"):
         place = f"{place}/{name}"
         if name in ("", ".", "..") or os.path.islink(place):  # noqa: PTH114 - asked at every call
             return None
-    return path_in_folder(folder, cwd)  # Resolving would look at every folder from the top on.
+    return path_in_folder(folder, cwd)  # `resolve` would look at every folder from the root on.
 
 
-def _walked(folder: str, cwd: str) -> _Way:
-    """The way of `cwd` from `folder` on, as the system goes it; what is not there is no link."""
+def _walk(folder: str, cwd: str) -> _Way:
+    """Resolve `cwd` from `folder` on, as the system does. Names that do not exist count as plain folders."""
     links: list[str] = []
     at, waiting = ("/" if cwd.startswith("/") else folder), cwd.split("/")[::-1]
     while waiting:
@@ -143,25 +144,23 @@ def _target(place: str) -> str:
         return ""
 
 
-def _led_out(view: View, cwd: str, folder: Path, way: _Way) -> WorkspaceFault | None:
-    """Why a folder is not worked in that a link leads to out of the workspace of an agent in which the link lies."""
+def _escape(view: View, cwd: str, folder: Path, way: _Way) -> WorkspaceFault | None:
+    """Return the problem if a link in the workspace of an agent leads the path out of that workspace."""
     if not way.links:
         return None
     for bound, owner in _workspaces(view).items():
-        home = _walked(str(folder), bound).root
-        # Who works outside, by its `cwd` or led there, does not work at all.
+        home = _walk(str(folder), bound).root
+        # An agent whose own workspace is outside the folder cannot work at all.
         if home is None or not _is_in(home, str(folder)) or not any(_is_in(link, home) for link in way.links):
             continue
         if way.root is None or not _is_in(way.root, home):
-            words = f"the task's folder `{cwd}` is a link, or behind one, out of `{bound}`, where {owner} works"
-            return WorkspaceFault(
-                words, f"give the task a `cwd` without such a link, or take the link away below `{bound}`"
-            )
+            words = f"a link in the task's folder `{cwd}` points outside `{bound}`, the workspace of {owner}"
+            return WorkspaceFault(words, f"give the task a `cwd` without this link, or remove the link below `{bound}`")
     return None
 
 
 def _workspaces(view: View) -> dict[str, str]:
-    """Where agents work, as written, each with the first of those that do."""
+    """Return the `cwd` of each agent's task as written, with the first agent that works there."""
     found: dict[str, str] = {}
     for agent in view.list("agent"):
         task = view.get(f"task/{agent.address.partition('/')[2]}")
@@ -176,5 +175,5 @@ def _is_in(place: str, folder: str) -> bool:
 
 @lru_cache(maxsize=1024)
 def path_in_folder(folder: Path, name: str) -> Path:
-    """`folder / name`, made once: this is asked at every call."""
+    """Return `folder / name`. Cached: it is used at every call."""
     return folder / name

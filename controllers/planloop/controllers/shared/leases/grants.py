@@ -20,16 +20,17 @@ from planloop.schemas.objects.lock import LASTING, LockGrant, LockKept, LockMode
 from planloop.schemas.objects.task import ENDED
 from planloop.schemas.resource import Resource, Uid
 
-# One change for each lock, however much happens to it in one record.
+# One change per lock, however much happens to it in one record.
 #
-# A lock that the plan does not declare exists while it has a holder, a waiter, or an owner that must learn that it lost
-# it. Its `refs` are its holders, whose end wakes it; waiters find their answer in their own objects.
+# A lock that the plan does not declare exists while it has a holder, a waiter, or a former holder that does not know
+# yet that it lost the lock. Its `refs` are its holders, whose end wakes it; waiters find the answer in their own
+# objects.
 
 _KEPT: Final = ("holders", "waiters", "lost")
 
 
 class LockRows:
-    """The locks of a view with what is about to become of them."""
+    """The locks of a view with the changes that one record makes to them."""
 
     def __init__(self, view: View) -> None:
         self._view = view
@@ -38,63 +39,65 @@ class LockRows:
     def grant(
         self, path: str, owner: LockOwner, mode: LockMode, kept: LockKept, told: tuple[float, str], progress: int = 0
     ) -> LockGrant:
-        """Makes `owner` a holder of `lock/<path>`; `told` is the moment and the reason. A grant never becomes less."""
+        """Make `owner` a holder of `lock/<path>`. `told` is the time and the reason. Only extends an existing grant."""
         now, reason = told
         old = self._status(path).get("holders", {}).get(owner.address)
         if old is not None and old["uid"] == owner.uid and old["incarnation"] == owner.incarnation:
             mode = "write" if "write" in (mode, old["mode"]) else "read"
             kept = max(kept, old["kept"], key=LASTING.index)
-        fence = self._view.rev + 1  # That of the record that makes it true, or less: no later grant has it.
+        fence = (
+            self._view.rev + 1
+        )  # At most the revision of the record that grants it, so later grants have higher ones.
         holder = LockGrant(owner.address, owner.uid, owner.incarnation, mode, now, fence, kept, reason, now, progress)
         self._merge(path, "holders", owner.address, holder.to_json())
         return holder
 
     def renew(self, path: str, owner: str, now: float, progress: int) -> None:
-        """The lease of `owner` begins anew: it has made progress."""
+        """Renew the lease of `owner`, which has made progress."""
         self._merge(path, "holders", owner, {"renewed_at": now, "progress": progress})
 
     def release(self, path: str, owner: str) -> None:
-        """`owner` holds the lock no more."""
+        """Remove the grant of `owner`."""
         self._merge(path, "holders", owner, None)
 
     def shorten(self, path: str, owner: str) -> None:
-        """`owner` keeps the lock to the end of its open turn, whatever it took it for."""
+        """Let the grant of `owner` end with its open turn."""
         self._merge(path, "holders", owner, {"kept": "turn"})
 
     def lose(self, path: str, owner: str, loss: LostGrant) -> None:
-        """The same, and it is told so when it next comes."""
+        """Remove the grant of `owner`, and note `loss` for its next use of the lock."""
         self._merge(path, "holders", owner, None)
         self._merge(path, "lost", owner, loss.to_json())
 
     def told(self, path: str, owner: str) -> None:
-        """`owner` knows what it has lost."""
+        """Remove the note that `owner` lost the lock: it knows now."""
         self._merge(path, "lost", owner, None)
 
     def wait(self, path: str, waiting: str, waiter: LockRequest) -> None:
-        """The wish of `waiting` stands in the queue; where it stands there already it keeps its place."""
+        """Enter the request of `waiting` into the queue; a request that is in it keeps its place."""
         if waiting not in self._status(path).get("waiters", {}):
             self._merge(path, "waiters", waiting, waiter.to_json())
 
     def leave(self, path: str, waiting: str) -> None:
-        """The wish of `waiting` is in the queue no more."""
+        """Remove the request of `waiting` from the queue."""
         if waiting in self._status(path).get("waiters", {}):
             self._merge(path, "waiters", waiting, None)
 
     def settle(self, path: str, place: str) -> None:
-        """The lock is about `place`, which is another path than the one that it is called by."""
+        """Set the canonical path of the lock, which differs from its name."""
         self._merges.setdefault(path, {})["place"] = place
 
     def tidy(self, path: str) -> None:
-        """Has the lock dropped when nothing keeps it."""
+        """Drop the lock if it has no holder, waiter or loss."""
         self._merges.setdefault(path, {})
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """The locks that are written."""
+        """The paths of the locks that are written."""
         return tuple(self._merges)
 
     def changes(self) -> tuple[Change, ...]:
-        """What makes all this true, by path."""
+        """Return the changes, by path."""
         made = (self._change(path, merge) for path, merge in sorted(self._merges.items()))
         return tuple(change for change in made if change is not None)
 
@@ -102,7 +105,7 @@ class LockRows:
         self._merges.setdefault(path, {}).setdefault(part, {})[key] = value
 
     def _lock(self, path: str) -> Resource | None:
-        """The lock as it is; None for one that is on its way out: whoever takes it makes another."""
+        """Return the lock; None if it is being removed, since a new holder creates another."""
         lock = self._view.get(f"lock/{path}")
         return None if lock is None or lock.deleting else lock
 
@@ -137,27 +140,27 @@ def _state(status: JsonObject) -> str:
 
 
 def _refs(lock: Resource | None, status: JsonObject) -> tuple[str, ...]:
-    """Who wakes the lock: who holds or has lost it, and the tasks by which the plan declares it."""
+    """Return the addresses that wake the lock: its holders, former holders, and the tasks that declare it."""
     declared = () if lock is None or lock.owner is None else (one for one in lock.refs if one.startswith("task/"))
     owners = (*status.get("holders", ()), *status.get("lost", ()))
-    # An agent that begins anew says so by its task: its own state may be the same word before and after.
+    # The restart of an agent is seen in its task: the state of the agent may be the same before and after.
     tasks = (f"task/{owner.partition('/')[2]}" for owner in owners)
     return tuple(dict.fromkeys((*declared, *owners, *tasks)))
 
 
-# Breaking a lock for a person. The holder is told, and its next write under the lock is refused.
+# Breaking a lock for a person. The next write of the holder under the lock is refused, with the reason.
 
 
 @frozen
 class BrokenLock:
-    """`changes` take the lock from all of `owners`; who waits for it is served when they are made."""
+    """`changes` take the lock from all of `owners`; waiters are served when they are written."""
 
     changes: tuple[Change, ...]
     owners: tuple[str, ...]
 
 
 def break_lock(view: View, path: str, by: str, reason: str, now: float) -> BrokenLock:
-    """Every grant of `lock/<path>` that stands, lost to `by` (`human:cli`). No owners: nobody holds it."""
+    """Return the changes that break every active grant of `lock/<path>` on behalf of `by` (such as `human:cli`)."""
     rows, owners = LockRows(view), []
     lock = view.get(f"lock/{path}")
     for owner, grant in ({} if lock is None else lock.status.get("holders", {})).items():
@@ -176,7 +179,7 @@ def break_lock(view: View, path: str, by: str, reason: str, now: float) -> Broke
 
 @frozen
 class LockOwner:
-    """Who holds or wants: a task's or an agent's address, with its uid and its incarnation at this moment."""
+    """Holder or waiter of a lock: the address of a task or agent, with its uid and current incarnation."""
 
     address: str
     uid: str
@@ -184,7 +187,7 @@ class LockOwner:
 
 
 def lock_owner(owner: Resource) -> LockOwner:
-    """A task or an agent as an owner, as it stands. A task that has not begun is its next incarnation."""
+    """Return a task or an agent as lock owner. A task that has not begun counts as its next incarnation."""
     incarnation = int(owner.status.get("incarnation") or 0)
     if owner.kind == "task" and owner.status.get("stage") in (None, "", "before"):
         incarnation += 1
@@ -192,26 +195,26 @@ def lock_owner(owner: Resource) -> LockOwner:
 
 
 def family_path(address: str) -> str:
-    """What tasks and agents of one family have in common: `a/b/` for `task/a/b`, nothing for the root's."""
+    """Return the path that a task and its agent share: `a/b/` for `task/a/b`, empty for the root."""
     path = address.partition("/")[2]
     return "" if path == "." else f"{path}/"
 
 
 def is_above(one: str, other: str) -> bool:
-    """Whether the owner at `one` is of the family of the one at `other`, or an ancestor of it."""
+    """Whether the owner `one` is in the family of `other`, or an ancestor of it."""
     return family_path(other).startswith(family_path(one))
 
 
 def is_family(one: str, other: str) -> bool:
-    """Whether they are the same, or a task and its own agent."""
+    """Whether both are the same, or a task and its own agent."""
     return family_path(one) == family_path(other)
 
 
 def why_grant_ended(view: View, owner: str, grant: JsonObject, declared: str = "") -> str:
-    """Why a grant (the JSON of a `Holder`) stands no more: `gone`, `ended` or `restarted`. Empty: it stands.
+    """Return why a grant (the JSON of a `LockGrant`) has ended: `gone`, `ended` or `restarted`; empty if it is active.
 
-    `declared` is the name of the lock: a declared grant stands as long as its task names it, and to the end of a
-    command that was given a fork meanwhile: that ends where it began.
+    `declared` is the name of the lock. A declared grant lasts as long as its task names the lock. If the task was given
+    a fork meanwhile, it lasts to the end of the running command, which still works outside the fork.
     """
     found = view.get(owner)
     if found is None or found.uid != grant["uid"]:
@@ -225,25 +228,25 @@ def why_grant_ended(view: View, owner: str, grant: JsonObject, declared: str = "
 
 
 def _ends_outside(task: Resource, name: str) -> bool:
-    """Whether the task's command is under way outside of the fork in which it names this lock by now."""
+    """Whether the task's command still runs outside the fork in which the task names this lock now."""
     fork = str(task.spec.get("fork") or "")
     return bool(fork and task.status.get("call")) and f"{lock_prefix(fork)}/{name}" in declared_locks(task.spec)
 
 
 def waiting_owner(view: View, waiting: str) -> LockOwner | None:
-    """On whose behalf the object at `waiting`, a call, task or fork, still waits for locks; None: it does no more."""
+    """Return the owner for which the call, task or fork at `waiting` waits for locks; None if it no longer waits."""
     found = view.get(waiting)
     return None if found is None else waiting_owner_of(view, found)
 
 
 def waiting_owner_of(view: View, found: Resource) -> LockOwner | None:
-    """The same of the object itself."""
+    """Return the owner for which `found`, a call, task or fork, waits for locks; None if it does not wait."""
     if found.deleting:
         return None
     if found.kind == "task":
         ready = found.status.get("conditions", {}).get("Ready") or {}
         return lock_owner(found) if ready.get("reason") == AWAITING else None
-    if found.kind == "fork":  # What its task did is to be written where others work.
+    if found.kind == "fork":  # It writes the changes of its task into a folder where others work.
         task = view.get(str(found.spec["task"]))
         return lock_owner(task) if task is not None and found.status.get("wants") else None
     is_open = found.state == CallState.AWAITING_LOCK and not {"granted", "refused"} & found.status.keys()
@@ -252,11 +255,11 @@ def waiting_owner_of(view: View, found: Resource) -> LockOwner | None:
 
 
 AWAITING = "AwaitingLocks"
-"""The reason of a task that is blocked by nothing but the locks that it names."""
+"""Reason of a task that waits only for the locks that it names."""
 
 
 def lock_priority(view: View, owner: str) -> int:
-    """The priority of the owner's task, within what counts for locks."""
+    """Return the priority of the owner's task, within the limits for locks."""
     found = view.get(owner)
     task = found if found is None or found.kind == "task" else view.get(str(found.spec["task"]))
     priority = 0 if task is None else int(task.spec["priority"])
@@ -264,27 +267,25 @@ def lock_priority(view: View, owner: str) -> int:
 
 
 def queue_rank(since: float, priority: int) -> float:
-    """Where a wish stands in the queue, the least first: when it began, moved by its priority.
+    """Return the rank of a request in the queue, the lowest first: its start, shifted by its priority.
 
-    Waiting makes everybody's claim grow at one pace, so the order never changes while they wait.
+    All requests age at the same pace, so the order never changes while they wait.
     """
     return since - priority * limits.LOCK_AGEING_S
 
 
-# The table of locks, read from a view, and the changes that a record makes in it.
-#
-# Grants are all or none. A request that would overtake a waiter has to wait, too, unless that waiter waits for a lock
-# that the requester, or an ancestor of it, holds: then nothing would be gained by letting the waiter go first.
+# Grants are all or nothing. A request that would overtake a waiter must wait, too, unless that waiter waits for a lock
+# that the requester, or an ancestor of it, holds: then it gains nothing from going first.
 
 Wants: TypeAlias = Mapping[str, LockMode]
-"""Canonical paths or globs below the plan's folder, each with the mode that is wanted."""
+"""Canonical paths or globs below the plan's folder, each with the requested mode."""
 
 
 @frozen
 class LockBlocker:
-    """Who is in the way at `lock/<path>`: it `holds` it, or it `waits` for it since before.
+    """An owner that blocks a request for `lock/<path>`: it `holds` the lock, or it `waits` for it longer.
 
-    The `holder` of one that waits has fence 0: `since` and `reason` are those of its wish.
+    For a waiter, `holder` has fence 0, and `since` and `reason` are those of its request.
     """
 
     path: str
@@ -294,7 +295,7 @@ class LockBlocker:
 
 @frozen
 class LostLock:
-    """What `owner`, a task or its agent, held at `lock/<path>` and has lost."""
+    """A grant of `lock/<path>` that `owner`, a task or its agent, has lost."""
 
     path: str
     owner: str
@@ -303,7 +304,7 @@ class LostLock:
 
 @frozen
 class LocksGranted:
-    """`changes` make the grants and go into the caller's own append; `fences` by path. No changes: all was held."""
+    """`changes` write the grants and go into the caller's own append (none if all was held); `fences` are by path."""
 
     changes: tuple[Change, ...]
     fences: dict[str, int]
@@ -319,9 +320,9 @@ class LocksBlocked:
 def grant_locks(
     view: View, owner: LockOwner, wants: Wants, kept: LockKept, reason: str, now: float
 ) -> LocksGranted | LocksBlocked:
-    """All of `wants` for `owner`, or none and why. What it or its task holds already is not granted again.
+    """Grant all of `wants` to `owner`, or nothing. Locks that it or its task holds are not granted again.
 
-    Read and append with no await between, on one view: a grant is computed from the whole table.
+    Append the changes without an await after this call: the grants are computed from all locks of the view.
     """
     if others := find_blockers(view, owner, wants, now):
         return LocksBlocked(others)
@@ -337,9 +338,9 @@ def grant_locks(
 
 
 def find_blockers(view: View, owner: LockOwner, wants: Wants, now: float) -> tuple[LockBlocker, ...]:
-    """Who keeps `owner` from having all of `wants` now: all who hold something of it, else the first who waits before.
+    """Return who blocks `owner` from getting all of `wants` now: all holders, else the first waiter ahead of it.
 
-    Empty: it may have them.
+    Empty if it may have them.
     """
     return tuple(blocking_grants(view, owner.address, wants)) or tuple(_before(view, owner, wants, now))
 
@@ -347,9 +348,9 @@ def find_blockers(view: View, owner: LockOwner, wants: Wants, now: float) -> tup
 def queue_changes(
     view: View, waiting: str, owner: LockOwner, wants: Wants, reason: str, now: float
 ) -> tuple[Change, ...]:
-    """The wish of the object at `waiting`, a call or a task, in the queues of all its locks, which are made if missing.
+    """Return the changes that enter the call or task at `waiting` into the queues of its locks; creates missing locks.
 
-    A call says in its own status what it waits for (`wish`): the controller grants with that call's `kept`.
+    A call writes its request into its own status (`wish_json`): the controller grants with that call's `kept`.
     """
     rows = LockRows(view)
     for path in sorted(wants):
@@ -358,7 +359,7 @@ def queue_changes(
 
 
 def unqueue_changes(view: View, waiting: str, paths: Collection[str]) -> tuple[Change, ...]:
-    """Takes the wish of `waiting` out of the queues of `paths`: its call ended otherwise."""
+    """Return the changes that remove `waiting` from the queues of `paths`: its call ended another way."""
     rows = LockRows(view)
     for path in paths:
         rows.leave(path, waiting)
@@ -366,16 +367,19 @@ def unqueue_changes(view: View, waiting: str, paths: Collection[str]) -> tuple[C
 
 
 def wish_json(wants: Wants, reason: str, kept: LockKept = "turn") -> JsonObject:
-    """What a call in AwaitingLock says in its status. Answered there by `granted` (fences by path) or `refused`."""
+    """Return the request in the status of a call in AwaitingLock. The answer is `granted` (fences by path) or
+    `refused` in the same status.
+    """
     return {"wants": dict(wants), "reason": reason, "kept": kept}
 
 
 def release_changes(
     view: View, owner: LockOwner, *, kept: Collection[LockKept] | None = None, paths: Collection[str] | None = None
 ) -> tuple[Change, ...]:
-    """Lets go what `owner` itself holds: with `kept`, of those sorts only; with `paths`, what lies within them only.
+    """Return the changes that release the grants of `owner`: with `kept`, only those kinds; with `paths`, only locks
+    within them.
 
-    Empty when it holds none of it, at the cost of a look-up. What it lost is forgotten when it would have let it go.
+    Empty, at the cost of a look-up, if it holds none. Notes of lost grants that this would have released are removed.
     """
     rows = LockRows(view)
     for lock in _of(view, owner.address):
@@ -391,41 +395,41 @@ def release_changes(
 
 
 def held_locks(view: View, owner: LockOwner) -> tuple[tuple[str, LockGrant], ...]:
-    """The paths that `owner` and its family (an agent's task, a task's agent) hold, by path."""
+    """Return the grants of `owner` and its family (an agent's task, a task's agent), sorted by path."""
     path = owner.address.partition("/")[2]
     found = {
         lock.spec["path"]: LockGrant(**lock.status["holders"][address])
         for address in (f"task/{path}", f"agent/{path}")
         for lock in _of(view, address)
-        if _stands(view, lock, address)
+        if _is_active(view, lock, address)
     }
     return tuple(sorted(found.items()))
 
 
 def fence_failure(view: View, owner: LockOwner, path: str, mode: LockMode = "write") -> str:
-    """Empty when a grant that still stands covers `path` in `mode` for `owner`; else why not, and who has it now."""
+    """Return why `owner` has no active grant that covers `path` in `mode`, and who has it now; empty if it has one."""
     own = own_grant(view, owner, path, mode)
     lost = next(lost_locks(view, owner, {path: mode}), None)
     others = tuple(blocking_grants(view, owner.address, {path: mode}))
     if own is not None and not others:
         return ""
-    has = "nobody has it now"
+    holds = "it is free now"
     if others:
-        has = f"{others[0].holder.owner} has {others[0].path} ({others[0].holder.mode})"
+        holds = f"{others[0].holder.owner} holds {others[0].path} ({others[0].holder.mode})"
     if lost is None:
-        return f"you do not hold {path} for {mode}; {has}"
+        return f"you have no {mode} lock on {path}; {holds}"
     loss = lost.loss
-    how = f"was broken by {loss.by}" if loss.how == "broken" else "lapsed"
-    return f"your lock on {lost.path} {how}{f': {loss.reason}' if loss.reason else ''}; {has}"
+    how = f"was broken by {loss.by}" if loss.how == "broken" else "expired"
+    return f"your lock on {lost.path} {how}{f': {loss.reason}' if loss.reason else ''}; {holds}"
 
 
 def own_grant(view: View, owner: LockOwner, path: str, mode: LockMode) -> LockGrant | None:
-    """The standing grant of `owner` or its family that covers `path` in `mode`, the longest kept first."""
+    """Return the active grant of `owner` or its family that covers `path` in `mode` and is kept longest."""
     name = owner.address.partition("/")[2]
     found: list[LockGrant] = []
     for address in (f"task/{name}", f"agent/{name}"):
         for lock in _of(view, address):
-            if not path_covers(lock_path(lock), path) or not _stands(view, lock, address):
+            if not path_covers(lock_path(lock), path) or not _is_active(view, lock, address):
                 continue
             grant = LockGrant(**lock.status["holders"][address])
             if mode in (grant.mode, "read") and (address != owner.address or _is_of(owner, grant)):
@@ -434,7 +438,7 @@ def own_grant(view: View, owner: LockOwner, path: str, mode: LockMode) -> LockGr
 
 
 def lock_path(lock: Resource) -> str:
-    """The path that a lock is about."""
+    """Return the canonical path or glob that a lock covers."""
     return str(lock.status.get("place") or lock.spec["path"])
 
 
@@ -448,25 +452,25 @@ def _is_of(owner: LockOwner, grant: LockGrant) -> bool:
 
 
 def _of(view: View, owner: str) -> list[Resource]:
-    """The locks that name `owner`."""
+    """Return the locks that name `owner`."""
     found = (view.get(address) for address in view.referrers(owner) if address.startswith("lock/"))
     return [each for each in found if each is not None]
 
 
-def _stands(view: View, lock: Resource, owner: str) -> bool:
+def _is_active(view: View, lock: Resource, owner: str) -> bool:
     grant = lock.status.get("holders", {}).get(owner)
     return grant is not None and not why_grant_ended(view, owner, grant, lock.spec["path"])
 
 
 def _near(view: View, wants: Wants) -> Iterator[tuple[Resource, LockMode]]:
-    """The locks that overlap with what is wanted, each with the strictest mode that it is wanted in."""
+    """Yield the locks that overlap with `wants`, each with the strictest requested mode."""
     is_one = len(wants) == 1
     wanted: PathIndex[LockMode] = PathIndex()
     for path, mode in wants.items():
         wanted.add(path, mode)
     for lock in view.list("lock"):
         place = lock_path(lock)
-        # Most want one path, for which the index costs more than it finds.
+        # Most requests are for one path, for which the index costs more than it saves.
         found = (each for each in wants.items() if paths_overlap(place, each[0])) if is_one else wanted.near(place)
         modes = [mode for _, mode in found]
         if modes:
@@ -474,7 +478,7 @@ def _near(view: View, wants: Wants) -> Iterator[tuple[Resource, LockMode]]:
 
 
 def blocking_grants(view: View, asker: str, wants: Wants) -> Iterator[LockBlocker]:
-    """The grants that stand in the way of `asker`, a task's or an agent's address."""
+    """Yield the active grants that block `asker`, the address of a task or agent."""
     for lock, mode in _near(view, wants):
         for owner, grant in lock.status.get("holders", {}).items():
             if not modes_conflict(mode, grant["mode"]) or is_above(owner, asker):
@@ -484,16 +488,16 @@ def blocking_grants(view: View, asker: str, wants: Wants) -> Iterator[LockBlocke
 
 
 def _before(view: View, owner: LockOwner, wants: Wants, now: float) -> Iterator[LockBlocker]:
-    """The first of those who wait for something of `wants` since before."""
+    """Yield the first waiter for something in `wants` that is ahead of `owner`."""
     near = tuple(_near(view, wants))
     own = (one for lock, _ in near for one in lock.status.get("waiters", {}).values())
     since = min((one["since"] for one in own if family_path(one["owner"]) == family_path(owner.address)), default=now)
     mine = queue_rank(since, lock_priority(view, owner.address))
-    for_family: set[str] = set()  # Those who wait, for the asker: found once, however many files they wait for.
+    for_family: set[str] = set()  # Waiters that wait for the asker: looked up once, however many paths they wait for.
     for lock, mode in near:
         for waiting, raw in lock.status.get("waiters", {}).items():
             other = raw["owner"]
-            # What is granted to the asker is in the way of nobody below it.
+            # A grant to the asker does not block its descendants.
             if not modes_conflict(mode, raw["mode"]) or is_above(owner.address, other):
                 continue
             if queue_rank(raw["since"], lock_priority(view, other)) > mine:
@@ -508,13 +512,13 @@ def _before(view: View, owner: LockOwner, wants: Wants, now: float) -> Iterator[
 
 
 def _waits_for_family(view: View, asker: str, waiting: str, raw: JsonObject) -> bool:
-    """Whether the wish of `waiting` cannot come true before the asker, or an ancestor of it, lets go."""
+    """Whether the request of `waiting` is blocked until the asker, or an ancestor of it, releases a lock."""
     wants = wanted_locks_of(view, waiting)
     return any(is_above(one.holder.owner, asker) for one in blocking_grants(view, raw["owner"], wants))
 
 
 def wanted_locks_of(view: View, waiting: str) -> Wants:
-    """What the object at `waiting` waits for, canonical."""
+    """Return the canonical paths that the object at `waiting` waits for."""
     found = view.get(waiting)
     if found is None:
         return {}
@@ -525,7 +529,7 @@ def wanted_locks_of(view: View, waiting: str) -> Wants:
 
 
 def lost_locks(view: View, owner: LockOwner, wants: Wants) -> Iterator[LostLock]:
-    """What `owner` and its family held of `wants`, lost, and were not told yet."""
+    """Yield the grants in `wants` that `owner` and its family lost and do not know of yet."""
     name = owner.address.partition("/")[2]
     for address in (f"agent/{name}", f"task/{name}"):
         for lock in _of(view, address):
@@ -537,19 +541,20 @@ def lost_locks(view: View, owner: LockOwner, wants: Wants) -> Iterator[LostLock]
                 yield LostLock(lock.spec["path"], address, loss)
 
 
-# Explanations of what blocks a waiter: the lock, its holder, since when, why, and what ends it.
+# Messages about what blocks a waiter: the lock, its holder, since when, why, and what ends it. Clients and the page
+# find holders in these texts (`client.render.locks`, `web/src/words/objects.ts`).
 
 
 @frozen
 class LockMessage:
-    """A sentence, and the ways out of it."""
+    """A message, and what would unblock the waiter."""
 
     message: str
     unblocks: tuple[str, ...]
 
 
 def explain_blockers(blockers: Sequence[LockBlocker]) -> LockMessage:
-    """Why a wish has to wait: `lock a.py is held by agent/x (write) since 14:02:51 UTC, "update examples"`."""
+    """Return why a request waits: `lock a.py is held by agent/x (write) since 14:02:51 UTC, "update examples"`."""
     named = blockers[: limits.LOCK_NAMES_SHOWN]
     rest = f" and {len(blockers) - len(named)} more" if len(blockers) > len(named) else ""
     locks = tuple(dict.fromkeys(f"lock/{one.path}" for one in named))
@@ -558,17 +563,17 @@ def explain_blockers(blockers: Sequence[LockBlocker]) -> LockMessage:
 
 
 def explain_free(path: str) -> LockMessage:
-    """Nobody is in the way, and the lock is about to be granted."""
+    """Return the message of a request that nothing blocks: the lock is about to be granted."""
     return LockMessage(f"lock {path} is not granted yet", ("it is granted",))
 
 
 def describe_holder(holder: LockGrant) -> str:
-    """Who, how, since when and why."""
+    """Return the owner, mode, start and reason of a grant as text."""
     return f"{holder.owner} ({holder.mode}) since {utc_time_of_day(holder.since)}{_why(holder.reason)}"
 
 
 def utc_time_of_day(at: float) -> str:
-    """A time of day in words that mean the same for everybody who reads the log."""
+    """Return a time of day in UTC, which means the same to all readers of the log."""
     return datetime.fromtimestamp(at, UTC).strftime("%H:%M:%S UTC")
 
 

@@ -1,7 +1,7 @@
-"""Which files a lock covers: whether two globs overlap, and whether one covers a path. Pure.
+"""Paths of locks: whether two globs overlap, and whether a glob covers a path. Pure.
 
-A plain path is about what lies below it as well, `*` stays within one folder, `**` crosses them, and `[` is a letter as
-any other (as in rights). Paths are canonical and relative to the plan's folder.
+A plain path includes everything below it, `*` matches within one folder, `**` across folders, and `[` is an ordinary
+character (as in rights). Paths are canonical and relative to the plan's folder.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ T = TypeVar("T")
 
 _WILD: Final = frozenset("*?")
 APART: Final = f"{LOCK_PLACES}/"
-"""How files of forks begin: no glob of the plan's folder leads there."""
+"""Prefix of files in forks: no glob of the plan's folder matches them."""
 
 
 def paths_overlap(one: str, other: str) -> bool:
-    """Whether some file may be meant by both. Symmetric; never no when there is one."""
+    """Whether some file may match both. Symmetric; never false if there is such a file."""
     if one == other:
         return True
     if "**" in (one, other):
@@ -46,7 +46,7 @@ def _overlap(one: str, other: str) -> bool:
 
 
 def path_covers(lock: str, path: str) -> bool:
-    """Whether who holds `lock` has all of `path`, which may be a glob itself: then only what is plain to see is yes."""
+    """Whether `lock` covers all of `path`. If `path` is a glob, only simple cases are recognised; others are false."""
     if lock == path:
         return True
     if "*" in lock or "?" in lock or lock == ".":
@@ -69,7 +69,7 @@ def _covers(lock: str, path: str) -> bool:
 
 
 def path_in_tree(name: str) -> tuple[str, str]:
-    """A lock's path as those who work in its tree name it, and the fork that this is; empty: the plan's folder."""
+    """Return the path of a lock relative to its working tree, and the fork of that tree (empty: the plan's folder)."""
     if not name.startswith(APART):
         return name, ""
     fork, _, path = name.removeprefix(APART).partition("/")
@@ -77,14 +77,14 @@ def path_in_tree(name: str) -> tuple[str, str]:
 
 
 def _names(glob: str) -> tuple[str, ...]:
-    """The glob's names; one that ends in a plain name goes on with `**`, for what is below."""
+    """Return the names of a glob. After a final plain name follows `**`, for everything below it."""
     names = tuple(name for name in glob.split("/") if name not in (".", ""))
     return names if names and names[-1] == "**" else (*names, "**")
 
 
 @lru_cache(maxsize=4096)
 def _fit(one: str, other: str) -> bool:
-    """Whether some name fits both."""
+    """Whether some name matches both."""
     if one == other:
         return True
     if _WILD.isdisjoint(one) and _WILD.isdisjoint(other):
@@ -93,9 +93,9 @@ def _fit(one: str, other: str) -> bool:
 
 
 def _meet(one: Sequence[str], other: Sequence[str], run: str, fit: Callable[[str, str], bool]) -> bool:
-    """Whether both can be the same row of parts; `run` is any number of parts, none included.
+    """Whether both can match the same sequence of parts; `run` matches any number of parts, including none.
 
-    Walks the pairs of places that can be reached; there are no more than the product of the lengths.
+    Walks the reachable pairs of positions: at most the product of the lengths.
     """
     seen = {(0, 0)}
     reached = [(0, 0)]
@@ -118,21 +118,21 @@ def _meet(one: Sequence[str], other: Sequence[str], run: str, fit: Callable[[str
 
 
 class PathIndex(Generic[T]):
-    """Things by their paths, so that those which overlap with a path are found without looking at all of them."""
+    """Values by path, to find those that overlap with a path without comparing all of them."""
 
     def __init__(self) -> None:
         self._at: dict[tuple[str, ...], list[tuple[str, T]]] = {}
         self._below: dict[tuple[str, ...], list[tuple[str, T]]] = {}
 
     def add(self, path: str, thing: T) -> None:
-        """One more thing at `path`."""
+        """Add `thing` at `path`."""
         names = _fixed(path)
         self._at.setdefault(names, []).append((path, thing))
         for depth in range(len(names)):
             self._below.setdefault(names[:depth], []).append((path, thing))
 
     def near(self, path: str) -> Iterator[tuple[str, T]]:
-        """The things whose paths overlap with `path`, each with its path."""
+        """Yield the values whose paths overlap with `path`, each with its path."""
         names = _fixed(path)
         for depth in range(len(names) + 1):
             yield from (each for each in self._at.get(names[:depth], ()) if paths_overlap(each[0], path))
@@ -140,5 +140,5 @@ class PathIndex(Generic[T]):
 
 
 def _fixed(glob: str) -> tuple[str, ...]:
-    """The names before the first one with a wildcard: globs that overlap have equal ones, as far as both go."""
+    """Return the names before the first one with a wildcard. Overlapping globs agree in these, as far as both go."""
     return tuple(takewhile(_WILD.isdisjoint, (name for name in glob.split("/") if name not in (".", ""))))
