@@ -1,4 +1,4 @@
-"""The tool server controller: from wanted servers to running ones, one step at a time."""
+"""Tool server controller: start, restart and stop the tool servers of a plan, one step at a time."""
 
 from __future__ import annotations
 
@@ -17,44 +17,44 @@ from planloop.schemas.objects.call import CallState
 from planloop.schemas.objects.mcp import ServerFailed
 from planloop.schemas.resource import Resource
 
-POOL: Final = "free"  # A server is no work that others have to wait for.
-QUESTIONS_LOOK_S: Final = 5.0  # How soon a question is given up that nobody waits for any more.
+POOL: Final = "free"  # Jobs of servers take no slot.
+QUESTIONS_LOOK_S: Final = 5.0  # Interval of the check for questions without a waiting call.
 
 
 class ToolServerReconciler:
-    """Drives objects of kind `mcp`."""
+    """The `Reconciler` of tool servers."""
 
     kind = "mcp"
 
-    def __init__(self, yard: ToolServerContext, work: WorkPlane) -> None:
-        self._yard = yard
+    def __init__(self, services: ToolServerContext, work: WorkPlane) -> None:
+        self._services = services
         self._work = work
 
     async def reconcile(self, address: Address) -> Outcome:
-        """Takes steps until the server is as wanted, or waits for its job or for time."""
-        store, name = self._yard.store, str(address)
-        self._yard.servers.forget(self._is_awaited)
+        """Take steps until the server is as the plan says, or waits for its job or a timer."""
+        store, name = self._services.store, str(address)
+        self._services.servers.forget(self._is_awaited)
         for _ in range(limits.PASS_STEPS_MAX):
             resource = store.view.get(name)
             if resource is None:
                 break
             offer = self._simulated(resource)
-            seen = observe_server(resource, store.view, self._work, self._yard.clock.now(), _digest(offer))
+            seen = observe_server(resource, store.view, self._work, self._services.clock.now(), _digest(offer))
             step = decide.decide_server(seen)
             if (draft := _offered(seen, step, offer) or _draft(seen, step)) is not None:
                 await store.append(draft, {name: resource.rev})
                 continue
-            # What was mended in a file that was at fault is found by looking.
+            # An invalid file of a world is read again at intervals.
             return Again(limits.BACKOFF_CAP_S) if isinstance(offer, ServerFailed) else self._do(seen, step)
         return Done()
 
     def _simulated(self, resource: Resource) -> WorldOffer | ServerFailed | None:
-        """What a simulated world offers, or why it does not; None for a server that is none."""
+        """Return the offer of a simulated world, or why its file is invalid; None for other servers."""
         file = str(resource.spec.get("world") or "")
         if not file or resource.deleting:
             return None
         try:
-            return self._yard.worlds.offer(file, resource.address.partition("/")[2])
+            return self._services.worlds.offer(file, resource.address.partition("/")[2])
         except ServerFailed as fault:
             return fault
 
@@ -65,17 +65,17 @@ class ToolServerReconciler:
                 for run in runs:
                     self._work.cancel(server_job_key(name, run))
             case decide.StartRun(run=run):
-                job = ToolServerRun(self._yard, name, seen.resource.uid, run)
+                job = ToolServerRun(self._services, name, seen.resource.uid, run)
                 self._work.start(server_job_key(name, run), name, job, pool=POOL)
             case decide.RefreshPrompts():
-                self._yard.servers.refresh(name.partition("/")[2])
+                self._services.servers.refresh(name.partition("/")[2])
             case decide.ToolServerRest(after_s=after_s) if after_s is not None:
                 return Again(after_s)
-        return Again(QUESTIONS_LOOK_S) if self._yard.servers.is_asking else Done()
+        return Again(QUESTIONS_LOOK_S) if self._services.servers.is_asking else Done()
 
     def _is_awaited(self, op: str) -> bool:
         """Whether a call still waits for the answer to a question that came under `op`."""
-        calls = self._yard.store.view.list("call")
+        calls = self._services.store.view.list("call")
         return any(_waits(call.state) and op in (call.spec["op"], _op_asked(call)) for call in calls)
 
 
@@ -95,7 +95,7 @@ def _digest(offer: WorldOffer | ServerFailed | None) -> str:
 def _offered(
     seen: ObservedToolServer, step: decide.ToolServerStep, offer: WorldOffer | ServerFailed | None
 ) -> RecordDraft | None:
-    """The record of what a simulated world offers; None for other steps."""
+    """Return the record of the offer of a simulated world; None for other steps."""
     if not isinstance(step, decide.ReadWorldOffer) or offer is None:
         return None
     if isinstance(offer, WorldOffer):
@@ -104,7 +104,7 @@ def _offered(
 
 
 def _draft(seen: ObservedToolServer, step: decide.ToolServerStep) -> RecordDraft | None:
-    """The record of a step that only records; None for others."""
+    """Return the record of a step that only writes; None for other steps."""
     server = seen.resource
     match step:
         case decide.ReleaseToolServer():

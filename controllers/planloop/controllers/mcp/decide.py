@@ -1,4 +1,4 @@
-"""Decide the next step of one tool server, from its typed status and one observation. Pure."""
+"""Decide the next step of a tool server from one observation. Pure."""
 
 from __future__ import annotations
 
@@ -24,18 +24,17 @@ from planloop.schemas.objects.mcp import (
 from planloop.schemas.objects.task import ENDED
 from planloop.schemas.resource import Resource
 
-# What the server controller keeps in `status`, read into typed records; what agents read of it is
-# `planloop.schemas.objects.mcp`'s.
+# The status of a tool server as typed values; agents read other parts of it (`planloop.schemas.objects.mcp`).
 #
-# A server has one run, `plan`, or one for each agent that needs it. Schemas hold nulls and lists, so tools are kept in
-# a list: a merge replaces it whole.
+# A server has one run, `plan`, or one for each agent that needs it. Tool schemas contain nulls, so tools are kept in a
+# list, which a merge replaces as a whole.
 
 
 @frozen
 class ToolServerRunStatus:
     """One process or connection. Times in seconds since 1970.
 
-    `failures` counts ends in a row that came too soon; it is tried again at `next_at`. `failing_since` is the time of
+    `failures` counts ends in a row that came too soon; the next try is at `next_at`. `failing_since` is the time of
     the first failure since it was last ready. `idle_since` is the time since which no agent needs it.
     """
 
@@ -66,7 +65,7 @@ class ToolServerStatus:
 
 
 def read_server_status(raw: JsonObject) -> ToolServerStatus:
-    """The typed form of a server's `status`."""
+    """Return the typed form of a server's `status`."""
     return ToolServerStatus(
         state=raw.get("state", ""),
         of=raw.get("of", ""),
@@ -84,26 +83,24 @@ def _run(raw: JsonObject) -> ToolServerRunStatus:
 
 
 def program_digest(spec: McpSpec, world: str = "") -> str:
-    """The digest of what has to be started anew when it changes; the rest of a spec counts at once.
+    """Return the digest of the parts of a spec whose change restarts the server; other changes apply immediately.
 
-    `world` is the digest of the file of a simulated one.
+    `world` is the digest of the file of a simulated server.
     """
     if spec.world:
         return sha256_of_value([spec.world, world])[:16]
     return sha256_of_value([list(spec.command), spec.url, spec.env, spec.headers, spec.share])[:16]
 
 
-# One server and what bears on it, read from the view at one moment.
-
 ROOT: Final = "task/."
 
 
 @frozen
 class ObservedToolServer:
-    """`needed` are the runs that somebody at work may use, `live` those that have a job; by name.
+    """A tool server and what affects it.
 
-    `is_over` says that the plan has come to its end, so that nobody will need it soon. `approvals` are its own, by
-    address: those of tools whose words changed. `of` is the digest of what is to run now.
+    `needed` are the names of runs that working agents may use, `live` of runs that have a job. `is_over`: the plan has
+    ended. `approvals` are its approvals of changed tools, by address. `of` is the digest of what must run now.
     """
 
     resource: Resource
@@ -118,7 +115,7 @@ class ObservedToolServer:
 
 
 def observe_server(resource: Resource, view: View, work: WorkPlane, now: float, world: str = "") -> ObservedToolServer:
-    """What is known of the server `resource`; `world` is the digest of the file of a simulated one."""
+    """Return the observation of a server. `world` is the digest of the file of a simulated server."""
     spec = mcp_from_json(resource.spec)
     root = view.get(ROOT)
     own = () if resource.deleting or spec.world else _users_at_work(resource, view)
@@ -137,7 +134,7 @@ def observe_server(resource: Resource, view: View, work: WorkPlane, now: float, 
 
 
 def _users_at_work(resource: Resource, view: View) -> tuple[str, ...]:
-    """The agents that may use it (they name it in their refs) and whose tasks have begun and not ended."""
+    """Return the agents that may use it (it is in their refs) and whose tasks have begun and not ended."""
     return tuple(
         name for name in view.referrers(resource.address) if name.startswith("agent/") and _is_at_work(view, name)
     )
@@ -146,12 +143,12 @@ def _users_at_work(resource: Resource, view: View) -> tuple[str, ...]:
 def _is_at_work(view: View, agent: str) -> bool:
     found, task = view.get(agent), view.get(agent.replace("agent/", "task/", 1))
     if found is not None and found.status.get("open") is not None:
-        return True  # In a turn: also one in which it answers after its task is over.
+        return True  # In a turn, which may be after the end of its task, to answer a message.
     return task is not None and task.status.get("go") is not None and task.state not in ENDED and not task.deleting
 
 
 def server_job_key(server: str, run: str) -> str:
-    """The key of the job that lives as long as the run does."""
+    """Return the key of the job that lives as long as the run."""
     return f"{server}#{run}"
 
 
@@ -160,42 +157,40 @@ def run_name_of_job(key: str) -> str:
     return key.partition("#")[2]
 
 
-# What is to be done for a server next: pure, from one observation to one step.
-#
-# A server is started when an agent that may use it has begun to work, not at apply: a plan of a hundred servers pays
-# for those in use, and a tool that nobody may use is not downloaded. It stays for a while when nobody needs it any
-# more, and goes at once when the plan is over, its spec changed or it was removed.
+# A server starts when an agent that may use it has begun to work, not at apply: only the servers in use cost anything,
+# and unused ones are not downloaded. An idle server stays for a while. It stops immediately when the plan ends, its
+# spec changes or it is removed.
 
 
 @frozen
 class StopRuns:
-    """These runs are to end."""
+    """Stop these runs."""
 
     runs: tuple[str, ...]
 
 
 @frozen
 class ReleaseToolServer:
-    """Nothing of it runs any more: the object may go."""
+    """Nothing of the server is running: the object may be removed."""
 
 
 @frozen
 class RenewToolServer:
-    """Another program, address or environment is wanted: what was known of the old one is forgotten."""
+    """The program, address or environment changed: clear the status of the old one."""
 
     of: str
 
 
 @frozen
 class StartRun:
-    """This run is to begin."""
+    """Start this run."""
 
     run: str
 
 
 @frozen
 class SetRunsIdle:
-    """These runs are not needed since now (`is_idle`), or needed again."""
+    """Mark these runs as idle from now on (`is_idle`), or as needed again."""
 
     runs: tuple[str, ...]
     is_idle: bool
@@ -203,31 +198,31 @@ class SetRunsIdle:
 
 @frozen
 class ForgetRuns:
-    """These runs are told of in the status and are no more: an earlier owner's, or of an agent that has gone."""
+    """Remove runs from the status that no longer exist: of an earlier owner, or of an agent that is gone."""
 
     runs: tuple[str, ...]
 
 
 @frozen
 class RefreshPrompts:
-    """A prompt is wanted that the server was not asked for yet."""
+    """Ask the server for prompts that are missing in the status."""
 
 
 @frozen
 class ReadWorldOffer:
-    """What a simulated world offers is not known yet: nothing has to be started for it."""
+    """Read the offer of a simulated world, which needs no process."""
 
 
 @frozen
 class SettleTool:
-    """A changed tool was agreed to, or refused."""
+    """Apply the approval or refusal of a changed tool."""
 
     approval: Resource
 
 
 @frozen
 class ToolServerRest:
-    """Nothing to do now; `after_s` is when a timer is due."""
+    """Nothing to do now; decide again after `after_s` seconds, if set."""
 
     after_s: float | None = None
 
@@ -247,7 +242,7 @@ ToolServerStep: TypeAlias = (
 
 
 def decide_server(seen: ObservedToolServer) -> ToolServerStep:
-    """The one next step."""
+    """Return the next step."""
     if seen.resource.deleting:
         return StopRuns(tuple(sorted(seen.live))) if seen.live else ReleaseToolServer()
     if seen.status.of != seen.of:
@@ -275,7 +270,7 @@ def _is_past(seen: ObservedToolServer, name: str, run: ToolServerRunStatus) -> b
 
 
 def _unneeded(seen: ObservedToolServer) -> ToolServerStep | None:
-    """What is to be done about runs that nobody needs; None when nothing is, or only later."""
+    """Return the step for runs that no agent needs; None if there is nothing to do yet."""
     spare = tuple(sorted(seen.live.difference(seen.needed)))
     if not spare:
         return None
@@ -304,7 +299,7 @@ def _needed(seen: ObservedToolServer) -> ToolServerStep:
 
 
 def known_run(seen: ObservedToolServer, name: str) -> ToolServerRunStatus:
-    """What is known of a run; one that never was is idle."""
+    """Return the status of a run; idle if it never ran."""
     return seen.status.runs.get(name) or ToolServerRunStatus()
 
 
@@ -314,9 +309,9 @@ def _linger_s(seen: ObservedToolServer, name: str) -> float:
 
 
 def ended_run(run: ToolServerRunStatus, now: float, reason: str) -> ToolServerRunStatus:
-    """A run after it ended by itself, with `reason`: when it is tried again, and whether anybody should wait for that.
+    """Return the status of a run that ended by itself with `reason`: restarting, or failed if agents should not wait.
 
-    Who ran long enough begins anew to count. What cannot be started at all is not waited for.
+    A run that was ready long enough resets the count of failures. A server that cannot be started at all has failed.
     """
     was_steady = run.ready_at is not None and now - run.ready_at >= limits.SERVER_STEADY_S
     failures = 1 if was_steady else run.failures + 1
@@ -338,4 +333,4 @@ def ended_run(run: ToolServerRunStatus, now: float, reason: str) -> ToolServerRu
 LIVE_STATES: Final = (ServerState.STARTING, ServerState.READY)
 
 FATAL_REASONS: Final = frozenset({"NoProgram", "NoSecret", "NoVariable", "BadWorld"})
-"""What somebody has to mend first; it is still tried now and then, because that is how we learn that it was mended."""
+"""Reasons that a person must fix. The server is still tried at intervals, which shows whether the problem is fixed."""

@@ -32,7 +32,7 @@ SESSION_HEADER: Final = "mcp-session-id"
 _EVENTS: Final = "text/event-stream"
 _EXCERPT_CHARS: Final = 200
 _IS_LOST: Final = frozenset({HTTPStatus.BAD_GATEWAY, HTTPStatus.GATEWAY_TIMEOUT})
-"""Answers of a gateway that sent the request on and has not heard what came of it."""
+"""Statuses of a gateway that forwarded the request and got no answer."""
 _KEPT: Final = frozenset({b"event", b"id", b"retry", b""})
 """Fields of an event beside its data, and comments, whose field has no name."""
 _FIELDS: Final = (b"data", b"event", b"id", b"retry", b":")
@@ -65,7 +65,7 @@ def readable_event_stream(response: httpx2.Response) -> httpx2.Response:
 
 
 def error_answer(asked: JsonObject, code: int, why: str) -> JsonObject:
-    """An answer that we make up."""
+    """Return an answer made by planloop."""
     return {"jsonrpc": json_rpc.VERSION, "id": asked["id"], "error": {"code": code, "message": why}}
 
 
@@ -229,7 +229,7 @@ async def _refusal(response: httpx2.Response, asked: JsonObject) -> JsonObject:
 
 
 async def describe_error_status(response: httpx2.Response) -> str:
-    """What a status that is no success says, with how the body begins."""
+    """Return the message for an error status, with the beginning of the body."""
     body = b""
     async for piece in response.aiter_bytes():
         body += piece
@@ -261,7 +261,7 @@ def _excerpt(body: bytes) -> str:
     return f": {words}" if words else ""
 
 
-# HTTP with server-sent events to a server of the protocol of 2024: one stream of answers, requests posted beside it.
+# HTTP with server-sent events to a server of the protocol of 2024: one stream of answers, and separate POST requests.
 #
 # It is spoken at addresses that end in `/sse`, where such servers are.
 
@@ -277,7 +277,7 @@ def is_sse_url(url: str) -> bool:
 
 @asynccontextmanager
 async def sse_transport(client: httpx2.AsyncClient, url: str, lost: Callable[[], None]) -> AsyncIterator[Any]:
-    """Speaks with the server at `url`; `lost` is called when its stream ends. Raises ServerFailed."""
+    """Connect to the server at `url`; `lost` is called when its stream ends. Raises ServerFailed."""
     put, take = anyio.create_memory_object_stream[Any](0)
     outgoing, wanted = anyio.create_memory_object_stream[SessionMessage](0)
     async with put, take, outgoing, wanted, anyio.create_task_group() as group:
@@ -337,7 +337,7 @@ async def _pass_on(response: httpx2.Response, begin: Callable[[str], None], put:
 
 
 def _endpoint(url: str, path: str) -> str:
-    """Where requests go: at the server itself, whatever it says. Raises ServerFailed."""
+    """Return the URL for requests, which must be on the same server. Raises ServerFailed."""
     endpoint = urljoin(url, path.strip())
     if urlsplit(endpoint)[:2] != urlsplit(url)[:2]:
         raise ServerFailed("ServerError", f"the server wants its requests sent elsewhere: {endpoint}")
@@ -345,7 +345,7 @@ def _endpoint(url: str, path: str) -> str:
 
 
 async def _post(client: httpx2.AsyncClient, endpoint: str, item: SessionMessage, put: Any) -> None:
-    """Posts a message. One that is not taken is answered at once."""
+    """Post a message. If the server rejects it, answer it with an error."""
     content = item.message.model_dump_json(by_alias=True, exclude_unset=True)
     asked: JsonObject = json.loads(content)
     fault: JsonObject | None = None
@@ -364,15 +364,15 @@ async def _post(client: httpx2.AsyncClient, endpoint: str, item: SessionMessage,
             await put.send(session_message(fault))
 
 
-# HTTP to a server: the SDK's transport over a client of ours, which tells what was never sent.
+# Streamable HTTP: the SDK's transport over our own client, which reports requests that were never sent.
 #
-# The SDK lets a refused or broken connection end the whole transport, from where nobody can tell one from the other.
+# In the SDK, a refused or broken connection ends the whole transport, and the two cannot be distinguished.
 # Here it becomes the answer to the one request that it happened to.
 
 
 @asynccontextmanager
 async def http_transport(url: str, headers: Mapping[str, str], lost: Callable[[], None]) -> AsyncIterator[Any]:
-    """Speaks with the server at `url`; `lost` is called when nobody is there for something that takes no answer."""
+    """Connect to the server at `url`; `lost` is called if a message without an answer cannot be delivered."""
     # How long an answer may take is the request's own bound; nor does one wait for another to end.
     timeout, pool = httpx2.Timeout(limits.SERVER_START_S, read=None), httpx2.Limits(max_connections=None)
     if is_sse_url(url):
@@ -406,7 +406,7 @@ class _Client(httpx2.AsyncClient):
             return await readable_answer(response, asked) if is_asking else response
         except httpx2.TransportError as fault:
             if request.method != "POST":
-                raise  # A stream that is opened again, or a farewell.
+                raise  # A stream that is reopened, or the end of a session.
             if response is not None:
                 await response.aclose()
             if is_asking:

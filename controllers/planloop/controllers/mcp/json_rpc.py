@@ -21,9 +21,9 @@ VERSION: Final = "2.0"
 PARSE_ERROR: Final = -32700
 UNKNOWN_ERROR: Final = -32603
 NOT_SENT: Final = -32090
-"""The code of an error that we make up: no server was reached, so nothing was sent."""
+"""Error code of planloop: no server was reached, so nothing was sent."""
 NO_SESSION: Final = -32091
-"""The code of an error that we make up: the server does not know the session, so it did not take the request."""
+"""Error code of planloop: the server does not know the session, so it did not process the request."""
 OURS: Final = frozenset({-32000, -32001, NOT_SENT, NO_SESSION})
 """Codes by which the SDK and we know a broken connection and a timeout; servers use some of them for any error."""
 _PLACE: Final = re.compile(r'"(?:jsonrpc|id|result|error)"\s*:')
@@ -42,7 +42,7 @@ Id: TypeAlias = int | str
 
 
 class UnreadableMessage(Exception):
-    """An answer that is no JSON. `text` is its beginning, `why` what is wrong with it.
+    """An answer that is not JSON. `text` is its beginning, `why` is the error.
 
     `id` is the id of its request, None if that cannot be seen.
     """
@@ -58,7 +58,7 @@ ReadMessage: TypeAlias = JsonObject | UnreadableMessage
 
 
 def read_messages(line: bytes, dropped: int = 0) -> tuple[list[ReadMessage], str]:
-    """The messages in `line`, and the text beside them, which is no message.
+    """Return the messages in `line`, and the other text in it.
 
     `dropped` is the number of bytes that were left out in the middle of a line that was too long.
     """
@@ -110,7 +110,7 @@ _DECODER: Final = json.JSONDecoder(strict=False, parse_int=_whole)
 
 
 def _broken(text: str, error: Exception) -> list[ReadMessage]:
-    """An answer that does not parse; other text that does not is none of ours."""
+    """Return an answer that cannot be parsed; other invalid text is ignored."""
     if not _PLACE.search(text):
         return []
     why = "it is nested too deeply" if isinstance(error, RecursionError) else f"it is not JSON: {_place(error)}"
@@ -136,7 +136,7 @@ def _shown(text: str) -> str:
 
 
 def find_id(text: str) -> Id | None:
-    """The id of the answer `text`, which need not be JSON to its end; None if there is none.
+    """Return the id of the answer `text`, which may be incomplete JSON; None if it has none.
 
     Only a member of the envelope counts, so that an `id` inside a result is not taken for it.
     """
@@ -163,7 +163,7 @@ def _outer(text: str) -> int:
 
 
 def _message(value: Json) -> Iterator[ReadMessage]:
-    """`value` as a message in the form that JSON-RPC gives it; nothing, if it is none, as a line of a log."""
+    """Return `value` as a JSON-RPC message; empty if it is not one, such as a line of a log."""
     if not isinstance(value, dict) or not ("jsonrpc" in value or _BARE.issuperset(value)):
         return
     id_ = _id(value.get("id"))

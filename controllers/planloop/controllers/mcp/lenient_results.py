@@ -39,7 +39,7 @@ _CAPABILITIES: Final = ("completions", "experimental", "logging", "prompts", "re
 
 
 def server_result(result: Any) -> JsonObject:
-    """The server's own result, of one that the SDK returned."""
+    """Return the server's own result from a result of the SDK."""
     found: JsonObject = (result.meta or {}).get(OWN_RESULT) or {}
     return found
 
@@ -48,7 +48,7 @@ def server_result(result: Any) -> JsonObject:
 async def lenient_transport(
     transport: AbstractAsyncContextManager[Any], heard: Callable[[bytes], None]
 ) -> AsyncIterator[Any]:
-    """`transport`, with what comes in made acceptable; `heard` is given what is no message of the protocol."""
+    """Yield `transport` with acceptable incoming messages; `heard` gets text that is not a message."""
     async with transport as (incoming, outgoing), anyio.create_task_group() as group:
         put, take = anyio.create_memory_object_stream[Any](0)
         exchange = RequestTracker()
@@ -112,7 +112,7 @@ class RequestTracker:
             self._pending.pop((message.params or {}).get("requestId", ""), None)
 
     def came(self, item: SessionMessage | Exception) -> SessionMessage | Exception | None:
-        """What the SDK is given for `item`; None for text that answers nothing."""
+        """Return what the SDK gets for `item`; None for text that is not an answer."""
         if isinstance(item, UnreadableMessage):
             return self._settled(item)
         message = getattr(item, "message", None)
@@ -122,7 +122,7 @@ class RequestTracker:
         if isinstance(message, types.JSONRPCError) and message.id is not None:
             self._pending.pop(self._asked(message.id), None)
         elif isinstance(message, types.JSONRPCError) and len(self._pending) == 1:
-            message.id = self._pending.popitem()[0]  # The server could not read the request, and says so at once.
+            message.id = self._pending.popitem()[0]  # The server could not parse the request, so its answer has no id.
         return item
 
     def _settled(self, broken: UnreadableMessage) -> SessionMessage | None:
@@ -159,7 +159,7 @@ def acceptable_result(method: str, result: JsonObject) -> JsonObject:
     if result.get("resultType") == "input_required":
         return json_rpc.without_nan(json_rpc.without_nulls(result))  # type: ignore[no-any-return]
     if method in _EMPTY:
-        # What describes tools is cleaned by who makes schemas of it, as a text in place of a number is no bound.
+        # Tool schemas are corrected later, where they are used: a text instead of a number is not a limit.
         raw = result if method == "tools/list" else json_rpc.without_nan(result)
         made = {**_WHOLE, **_EMPTY[method], "_meta": {OWN_RESULT: raw}}
         if method == "tools/list":
@@ -187,7 +187,7 @@ def _schema(value: Json) -> JsonObject:
 
 
 def _handshake(result: JsonObject) -> JsonObject:
-    """Who a server says it is and what it can do, with what it left out."""
+    """Return the identity and capabilities of a server, with defaults for missing members."""
     told, can = result.get("serverInfo"), result.get("capabilities")
     info = told if isinstance(told, dict) else {}
     able = can if isinstance(can, dict) else {}

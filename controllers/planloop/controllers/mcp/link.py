@@ -31,7 +31,7 @@ from planloop.schemas.objects.mcp import ServerFailed
 
 __all__ = ["ToolServerLink", "http_transport", "stdio_transport"]
 
-# What the SDK would print on our terminal belongs to nobody there.
+# The SDK must not print on the owner's terminal.
 logging.getLogger("mcp").addHandler(logging.NullHandler())
 logging.getLogger("mcp").propagate = False
 _NAME: Final = "planloop"
@@ -43,19 +43,19 @@ _LISTS: Final = (
 
 
 class ToolServerLink:
-    """Requests to a connected server. `changed` is set when it says that a list of its is no longer right."""
+    """Requests to a connected server. `changed` is set when the server says that one of its lists has changed."""
 
     def __init__(self, heard: Callable[[bytes], None]) -> None:
         self.changed = anyio.Event()
         self.gone = anyio.Event()
         self.is_hung = False
-        self.fault: ServerFailed | None = None  # What showed that the connection is of no more use.
+        self.fault: ServerFailed | None = None  # The error that ended the use of the connection.
         self._heard = heard
         self._client: Client | None = None
         self._put, self._take = anyio.create_memory_object_stream[ToolServerRequest](limits.SERVER_QUEUE_MAX)
         self._running: list[ToolServerRequest] = []
         self._ended = anyio.Event()
-        self._outputs: dict[str, Json] = {}  # The output schemas of its tools.
+        self._outputs: dict[str, Json] = {}  # The output schemas of the server's tools.
 
     @property
     def client(self) -> Client:
@@ -64,13 +64,13 @@ class ToolServerLink:
 
     @asynccontextmanager
     async def opened(self, transport: AbstractAsyncContextManager[Streams]) -> AsyncIterator[ToolServerLink]:
-        """Connects, by whichever protocol version the server speaks. For one task, from beginning to end."""
+        """Connect with the protocol version of the server. Enter and leave it in the same task."""
         way: Any = lenient_results.lenient_transport(transport, self._heard)
         client = Client(
             way,
             elicitation_callback=self._asked,
             logging_callback=self._logged,
-            message_handler=self._told,
+            message_handler=self._on_message,
             client_info=types.Implementation(name=_NAME, version="1"),
             cache=None,
         )
@@ -79,14 +79,14 @@ class ToolServerLink:
             yield self
 
     async def serve(self) -> None:
-        """Makes requests until cancelled."""
+        """Make requests until cancelled."""
         async with anyio.create_task_group() as group:
             group.start_soon(self._listen)
             async for request in self._take:
                 group.start_soon(self._perform, request)
 
     def close(self) -> None:
-        """Takes no more requests, and leaves none without an end."""
+        """Accept no more requests, and fail those in the queue."""
         self._put.close()
         while self._take.statistics().current_buffer_used:
             self._take.receive_nowait().fail(ServerFailed("NoServer", "the server ended before it was asked"))
@@ -103,14 +103,14 @@ class ToolServerLink:
             await self._probe()
 
     async def until_idle(self) -> None:
-        """Returns when no request is under way: one that was answered just before the end has its result."""
+        """Return when no request is in progress, so that answers that just arrived are used."""
         with anyio.move_on_after(limits.SERVER_SETTLE_S):
             while self._running:
                 self._ended = anyio.Event()
                 await self._ended.wait()
 
     async def _probe(self) -> None:
-        """A server that let a request time out is to show that it lives: one that hangs is of no more use."""
+        """Check whether a server answers after a request timed out; if it does not, end the link."""
         with anyio.move_on_after(limits.SERVER_PROBE_S):
             await attempt(self.client.list_tools)
             return
@@ -118,26 +118,26 @@ class ToolServerLink:
         self.gone.set()
 
     def submit(self, request: ToolServerRequest) -> None:
-        """Puts `request` in the queue of the serving task. Raises ServerFailed."""
+        """Enter `request` into the queue of the serving task. Raises ServerFailed."""
         try:
             self._put.send_nowait(request)
         except anyio.WouldBlock:
-            raise ServerFailed("Busy", f"{limits.SERVER_QUEUE_MAX} requests wait for it already") from None
+            raise ServerFailed("Busy", f"{limits.SERVER_QUEUE_MAX} requests are already waiting for it") from None
         except (anyio.ClosedResourceError, anyio.BrokenResourceError):
-            raise ServerFailed("NoServer", "it does not run") from None
+            raise ServerFailed("NoServer", "it is not running") from None
 
     def explained(self, error: Exception) -> ServerFailed:
-        """What the SDK raised, in our words."""
+        """Return the ServerFailed for an exception of the SDK."""
         was_gone = self.gone.is_set()
         fault = _explained(error, self.gone.set)
         if self.gone.is_set() and not was_gone:
             self.fault = fault
         return fault
 
-    # What a request does, inside the serving task.
+    # The work of requests, inside the serving task.
 
     async def call(self, call: JsonObject, progress: Any, again: JsonObject) -> Any:
-        """One round of a tool call: its `ToolServerAnswer`, or a map of the questions that the server asks first.
+        """Make one round of a tool call; return its `ToolServerAnswer`, or the questions that the server asks first.
 
         `again` has `asked` (such a map) and its answer, `content`, in every round but the first.
         """
@@ -154,23 +154,23 @@ class ToolServerLink:
         )
         if isinstance(result, types.InputRequiredResult):
             return _questions_in(result)
-        told = lenient_results.server_result(result)
-        return ToolServerAnswer(told, server_offer.schema_misfit(self._outputs.get(call["tool"]), told))
+        raw = lenient_results.server_result(result)
+        return ToolServerAnswer(raw, server_offer.schema_misfit(self._outputs.get(call["tool"]), raw))
 
     async def prompt(self, name: str, arguments: JsonObject) -> JsonObject:
-        """The server's own result."""
+        """Return the server's own result."""
         return lenient_results.server_result(
             await self.client.get_prompt(name, {key: str(value) for key, value in arguments.items()})
         )
 
     async def resource(self, uri: str) -> JsonObject:
-        """The server's own result."""
+        """Return the server's own result."""
         return lenient_results.server_result(await self.client.read_resource(uri))
 
     async def offered(self) -> ToolServerOffer:
-        """Every list of the server, page by page. Raises what the SDK raises when there are no tools to be listed."""
+        """Return all lists of the server. Raises the SDK's exceptions if the tools cannot be listed."""
         able = self.client.server_capabilities
-        # A server may have tools that it did not declare.
+        # Some servers have tools without declaring the capability.
         tools, why = await (self._tools() if able.tools else self._optional("tools", self.client.list_tools))
         self._outputs = {
             each["name"]: each.get("outputSchema")
@@ -183,7 +183,7 @@ class ToolServerLink:
         return server_offer.server_offer(tools, prompts, resources, tuple(each for each in faults if each[1]))
 
     async def _tools(self) -> tuple[list[Json], str]:
-        """The tools of a server that declared some, which may be none. Without them, it is of no use."""
+        """Return the tools of a server that declared some; raises if it cannot list them, as it is then useless."""
         try:
             return await _pages(lambda cursor: self.client.list_tools(cursor=cursor), "tools"), ""
         except MCPError as fault:
@@ -192,7 +192,7 @@ class ToolServerLink:
             return [], fault.message
 
     async def _optional(self, kind: str, ask: Callable[..., Any]) -> tuple[list[Json], str]:
-        """A list without which the server is still of use, and why it is not there."""
+        """Return an optional list, and why it is missing."""
         with anyio.move_on_after(limits.SERVER_LIST_S):
             try:
                 return await _pages(lambda cursor: ask(cursor=cursor), kind), ""
@@ -203,7 +203,7 @@ class ToolServerLink:
         return [], f"no answer within {limits.SERVER_LIST_S:g} s"
 
     def server(self) -> JsonObject:
-        """Who the server says it is."""
+        """Return the name, version and protocol that the server reports."""
         named = self.client.server_info
         return {
             "name": "" if named is None else named.name,
@@ -211,12 +211,12 @@ class ToolServerLink:
             "protocol": self.client.protocol_version,
         }
 
-    # What the server says by itself.
+    # Messages that the server sends by itself.
 
     async def _asked(self, context: Any, params: Any) -> types.ElicitResult:
-        """A question in the middle of a call, from a server of an older protocol, which does not say of which call.
+        """Handle a question during a call from a server with an older protocol, which does not name the call.
 
-        It goes to the one that has run longest without a question; the answer finds the question whichever it was.
+        It is assigned to the call that has run longest without a question; the answer reaches the server anyway.
         """
         del context
         asking = next((each for each in self._running if each.takes_questions and each.question is None), None)
@@ -225,7 +225,7 @@ class ToolServerLink:
         content = await asking.put({"requests": {"": question_to_json(params)}})
         return answer_to_sdk(content)
 
-    async def _told(self, message: Any) -> None:
+    async def _on_message(self, message: Any) -> None:
         if isinstance(message, _LISTS):
             self.changed.set()
 
@@ -233,7 +233,7 @@ class ToolServerLink:
         self._heard(f"[{params.level}] {params.data}\n".encode())
 
     async def _listen(self) -> None:
-        """Newer servers tell of changes only to those who listen."""
+        """Subscribe to changes, which newer servers send only to subscribers."""
         able = self.client.server_capabilities
         tools, prompts, resources = (
             bool(each and each.list_changed) for each in (able.tools, able.prompts, able.resources)
@@ -247,18 +247,18 @@ class ToolServerLink:
                 async for _ in events:
                     self.changed.set()
         except (ListenNotSupportedError, SubscriptionLost, MCPError):
-            return  # An older server, whose notifications come to `_told`, or one that does not keep its word.
+            return  # An older server, whose notifications come to `_on_message`, or the subscription was lost.
 
 
 async def _pages(fetch: Callable[[str | None], Any], member: str) -> list[Json]:
-    """The entries of all pages. A cursor that comes again would never end; nor does an empty one lead further."""
+    """Return the entries of all pages. Stops at an empty or repeated cursor, which would never end."""
     found: list[Json] = []
     cursor: str | None = None
     seen: set[str | None] = {None, ""}
     for _ in range(limits.SERVER_PAGES_MAX):
         page = await fetch(cursor)
-        told = lenient_results.server_result(page)
-        entries = told.get(member, told.get("content"))
+        raw = lenient_results.server_result(page)
+        entries = raw.get(member, raw.get("content"))
         found += entries if isinstance(entries, list) else []
         cursor = page.next_cursor
         if cursor in seen:
@@ -268,13 +268,13 @@ async def _pages(fetch: Callable[[str | None], Any], member: str) -> list[Json]:
 
 
 def _explained(error: BaseException, lost: Callable[[], None]) -> ServerFailed:
-    """What the SDK raised, in our words; `lost` is called when it means that the connection is of no more use."""
+    """Return the ServerFailed for an exception; calls `lost` if the connection cannot be used any more."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     match error:
         case MCPError() if error.code == NOT_SENT:
             lost()
-            return ServerFailed("Unreachable", f"nobody is there: {error}")
+            return ServerFailed("Unreachable", f"the server cannot be reached: {error}")
         case MCPError() if error.code == NO_SESSION:
             lost()
             return ServerFailed("Unreachable", error.message)
@@ -291,34 +291,36 @@ def _explained(error: BaseException, lost: Callable[[], None]) -> ServerFailed:
 
 
 def question_to_json(params: Any) -> JsonObject:
-    """One thing that a server asks of a person: a form with its schema, or an address to go to."""
+    """Return a question to a person as JSON: a form with its schema, or a URL to open."""
     if params.mode == "url":
         return {"message": params.message, "url": params.url}
     return {"message": params.message, "schema": params.requested_schema}
 
 
 def answer_to_sdk(content: JsonObject | None) -> types.ElicitResult:
-    """A person's answer for the wire; None is a refusal."""
+    """Return a person's answer for the SDK; None is a refusal."""
     if content is None:
         return types.ElicitResult(action="decline")
     return types.ElicitResult(action="accept", content=content)
 
 
 def _questions_in(result: types.InputRequiredResult) -> JsonObject:
-    """What a round of a call asks for, with the server's sealed state.
+    """Return the questions of a round of a call, with the opaque state of the server.
 
-    Raises ServerFailed for a server that wants to use our models or roots, which are not lent.
+    Raises ServerFailed if the server asks to use models or roots of planloop.
     """
     requests: JsonObject = {}
     for key, request in (result.input_requests or {}).items():
         if not isinstance(request, types.ElicitRequest):
-            raise ServerFailed("Refused", f"the server asks for {request.method}, which planloop does not lend to it")
+            raise ServerFailed(
+                "Refused", f"the server asks for {request.method}, which planloop does not offer to servers"
+            )
         requests[key] = question_to_json(request.params)
     return {"requests": requests, "state": result.request_state}
 
 
 def _answered_round(asked: JsonObject, content: JsonObject | None) -> JsonObject:
-    """The arguments of the next round of a call. With several questions the answers are keyed as they are."""
+    """Return the arguments of the next round of a call. Several answers have the keys of their questions."""
     keys = list(asked["requests"])
     is_one = len(keys) == 1
     each = {key: content if is_one or content is None else dict(content.get(key) or {}) for key in keys}
@@ -332,6 +334,6 @@ def _answered_round(asked: JsonObject, content: JsonObject | None) -> JsonObject
 async def stdio_transport(
     server: AbstractAsyncContextManager[ToolServerPipes], heard: Callable[[bytes], None], gone: anyio.Event
 ) -> AsyncIterator[Streams]:
-    """Starts `server` and speaks with it over its pipes."""
+    """Start `server` and connect to it over its pipes."""
     async with server as pipes, message_streams(pipes, heard, gone) as streams:
         yield streams

@@ -1,7 +1,7 @@
-"""The running tool servers of a plan, as agents call them: by name, over the open link.
+"""Call the running tool servers of a plan by name, over their open links.
 
-This is `Servers` of the agents' ports. What it knows beside the links are the calls in which somebody is being asked,
-and only while the server holds them open; what can be asked again later is in the call object.
+This is the `ToolServers` port of agents. Besides the links, it keeps the calls in which the server asks a person, while
+the server holds them open. A question that can be asked again is in the call object.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from planloop.schemas.objects.mcp import SHARED, McpSpec, ServerFailed, ServerSt
 
 
 class LiveServers:
-    """The links that are open, and the calls that wait in them. Raises ServerFailed
+    """The open links, and the calls that wait for an answer of a person. Methods raise ServerFailed
     (`planloop.schemas.objects.mcp`).
     """
 
@@ -37,23 +37,23 @@ class LiveServers:
         self._moved = anyio.Event()
 
     def add(self, server: str, run: str, link: Any) -> None:
-        """The run of `server` is ready to be asked."""
+        """Add the link of a run that is ready."""
         self._links[server, run] = link
         self.moved()
 
     def remove(self, server: str, run: str) -> None:
-        """It is not any more."""
+        """Remove the link of a run."""
         self._links.pop((server, run), None)
         self.moved()
 
     def refresh(self, server: str) -> None:
-        """Has what `server` offers listed again."""
+        """List the offer of `server` again."""
         for (name, _), link in self._links.items():
             if name == server:
                 link.changed.set()
 
     def moved(self) -> None:
-        """Whoever waits for a link looks again."""
+        """Wake the callers that wait for a link."""
         self._moved.set()
         self._moved = anyio.Event()
 
@@ -74,9 +74,9 @@ class LiveServers:
             waiting.give(content)
             return self._outcome(call, waiting, await waiting.result())
         if "state" not in asked:
-            raise ServerFailed("Disconnected", "the server that asked is gone, and the call with it", has_begun=True)
+            raise ServerFailed("Disconnected", "the server that asked has ended, and its call with it", has_begun=True)
         if call["rounds"] >= limits.INPUT_ROUNDS_MAX:
-            raise ServerFailed("TooManyRounds", f"it asked {limits.INPUT_ROUNDS_MAX} times and wants to know more")
+            raise ServerFailed("TooManyRounds", f"it asked {limits.INPUT_ROUNDS_MAX} times and asks again")
         again = {"asked": asked, "content": content}
         return await self._round({**call, "rounds": call["rounds"] + 1}, again, on_progress)
 
@@ -96,7 +96,7 @@ class LiveServers:
         return bool(self._asked)
 
     def forget(self, still: Callable[[str], bool]) -> None:
-        """Gives up the calls in which somebody is asked and of whose operation `still` says that nobody waits."""
+        """Give up the open questions whose operation no call waits for any more, as `still` says."""
         for op in [op for op in self._asked if not still(op)]:
             self._asked.pop(op).give_up()
 
@@ -122,7 +122,7 @@ class LiveServers:
     async def _heard(
         self, server: str, by: str, work_on: Callable[[Any], Callable[[], Any]], *, asks: bool = False
     ) -> tuple[ToolServerRequest, Any]:
-        """The request and its result. One that reached nobody had no effect: the next link has it."""
+        """Make a request; return it and its result. If it did not reach the server, try the next link."""
         for last in reversed(range(limits.SERVER_FAILURES_MAX)):
             request = await self._sent(server, by, work_on, asks=asks)
             try:
@@ -135,7 +135,7 @@ class LiveServers:
     async def _sent(
         self, server: str, by: str, work_on: Callable[[Any], Callable[[], Any]], *, asks: bool = False
     ) -> ToolServerRequest:
-        """The request on its way. One that its server did not live to begin is put to the next one."""
+        """Return a request that its server has begun. If the server ends before that, try the next link."""
         for _ in range(limits.SERVER_FAILURES_MAX):
             link = await self._link(server, by)
             request = ToolServerRequest(work_on(link), self._time_s(server), takes_questions=asks)
@@ -145,13 +145,13 @@ class LiveServers:
         return request
 
     async def _link(self, server: str, by: str) -> Any:
-        """The link for `by`, waiting while the server starts. Raises ServerFailed."""
+        """Return the link for the agent `by`; wait while the server starts. Raises ServerFailed."""
         with anyio.move_on_after(limits.SERVER_START_S):
             while True:
                 moved = self._moved
                 spec = self._spec(server)
                 if spec.world:
-                    raise ServerFailed("NoServer", f"`{server}` is simulated: it has tools, and nothing else")
+                    raise ServerFailed("NoServer", f"`{server}` is simulated: it offers only tools")
                 link = self._links.get((server, by if spec.share == "agent" else SHARED))
                 if link is not None and not link.gone.is_set():
                     return link
@@ -162,12 +162,12 @@ class LiveServers:
                 await moved.wait()
         now = self._store.view.get(f"mcp/{server}")
         why = "" if now is None else str(now.status.get("why") or now.state)
-        raise ServerFailed("NoServer", f"the server `{server}` does not run: {why}")
+        raise ServerFailed("NoServer", f"the server `{server}` is not running: {why}")
 
     def _spec(self, server: str) -> McpSpec:
         resource = self._store.view.get(f"mcp/{server}")
         if resource is None or resource.deleting:
-            raise ServerFailed("NoServer", f"there is no server `{server}`")
+            raise ServerFailed("NoServer", f"unknown server `{server}`")
         return mcp_from_json(resource.spec)
 
     def _time_s(self, server: str) -> float:

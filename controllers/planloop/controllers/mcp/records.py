@@ -1,7 +1,7 @@
-"""The records of a tool server: started, ready, changed, ended, and its summary. Pure.
+"""Records of a tool server: started, ready, changed, ended, and its overall state. Pure.
 
-A tool whose words changed after they were agreed on is withheld, and an approval stands for it: a server that is
-trusted under one description is not trusted to tell models something else tomorrow.
+A tool whose description changed after it was accepted is withheld until a person approves it: a server that is trusted
+with one description is not trusted to give models another one later.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from planloop.schemas.objects.mcp import (
 from planloop.schemas.resource import Condition, Resource, Truth, Uid
 
 ACTOR: Final = "controller:mcp"
-WITHHELD: Final = "its description changed and waits for a yes"
+WITHHELD: Final = "its description changed and waits for approval"
 REFUSED: Final = "its changed description was refused"
 
 
@@ -42,7 +42,7 @@ PromptTexts: TypeAlias = Mapping[str, ServedPrompt]
 
 @frozen
 class ToolServerLists:
-    """What a server says when it is asked: its lists, the texts of the prompts that are wanted, and who it is."""
+    """Answers of a server: its lists, the texts of the requested prompts, and its name and version."""
 
     offer: ToolServerOffer
     texts: PromptTexts
@@ -50,12 +50,12 @@ class ToolServerLists:
 
 
 def status_change(server: Resource, merge: JsonObject) -> SetStatus:
-    """A merge into the server's status."""
+    """Return the change that merges `merge` into the server's status."""
     return SetStatus(server.address, server.uid, merge)
 
 
 def renewed_draft(server: Resource, of: str) -> RecordDraft:
-    """Everything known of another program is forgotten: what it offers is seen for the first time again."""
+    """Return the record that clears everything known of the previous program."""
     gone = (
         "runs",
         "tools",
@@ -74,34 +74,36 @@ def renewed_draft(server: Resource, of: str) -> RecordDraft:
 
 
 def run_draft(server: Resource, name: str, run: ToolServerRunStatus, now: float, type_: str) -> RecordDraft:
-    """What became of one run, with what that makes of the server as a whole."""
+    """Return the record of a change of one run, with the overall state of the server."""
     merge = _with_run(server, name, run, now)
-    return RecordDraft(type_, ACTOR, server.address, (status_change(server, merge),), _told(name, run))
+    return RecordDraft(type_, ACTOR, server.address, (status_change(server, merge),), _run_data(name, run))
 
 
 def ready_draft(server: Resource, name: str, run: ToolServerRunStatus, found: ToolServerLists) -> RecordDraft:
-    """A run is ready, and this is what its server offers."""
+    """Return the record of a run that is ready, with the offer of its server."""
     now = run.ready_at or 0.0
     merge = _with_run(server, name, run, now)
     offered, asks = _offered(server, found.offer, found.texts, now)
     merge |= {**offered, "server": found.server, "conditions": {**merge["conditions"], **offered["conditions"]}}
-    return RecordDraft("server.ready", ACTOR, server.address, (status_change(server, merge), *asks), _told(name, run))
+    return RecordDraft(
+        "server.ready", ACTOR, server.address, (status_change(server, merge), *asks), _run_data(name, run)
+    )
 
 
 def world_draft(server: Resource, offer: WorldOffer, now: float) -> RecordDraft:
-    """A simulated world is there as soon as it is read, and this is what it offers."""
+    """Return the record of a simulated world, which is ready as soon as it is read, with its offer."""
     found = ToolServerLists(ToolServerOffer(offer.tools, (), ()), {}, {"name": offer.name})
     return ready_draft(server, SHARED, ToolServerRunStatus(ServerState.READY, ready_at=now), found)
 
 
 def world_failed_draft(server: Resource, fault: ServerFailed, now: float) -> RecordDraft:
-    """A world's file is at fault."""
+    """Return the record of a world whose file is invalid."""
     run = ToolServerRunStatus(ServerState.FAILED, failures=1, reason=fault.reason, why=str(fault))
     return run_draft(server, SHARED, run, now, "server.ended")
 
 
 def relisted_draft(server: Resource, found: ToolServerLists, now: float) -> RecordDraft | None:
-    """The server says that its lists are others than before; None when they are not."""
+    """Return the record of changed lists of a server; None if they are the same as before."""
     offer = found.offer
     merge, asks = _offered(server, offer, found.texts, now)
     if json_patch.merge_values(server.status, merge) == server.status:
@@ -110,7 +112,7 @@ def relisted_draft(server: Resource, found: ToolServerLists, now: float) -> Reco
     return RecordDraft("server.changed", ACTOR, server.address, (status_change(server, merge), *asks), data)
 
 
-def _told(name: str, run: ToolServerRunStatus) -> JsonObject:
+def _run_data(name: str, run: ToolServerRunStatus) -> JsonObject:
     return {"run": name, "state": str(run.state), "reason": run.reason, "why": run.why}
 
 
@@ -124,7 +126,7 @@ def _run_to_json(run: ToolServerRunStatus) -> JsonObject:
 
 
 def forgotten_draft(server: Resource, names: tuple[str, ...], now: float) -> RecordDraft:
-    """Runs that are no more, however they ended."""
+    """Return the record that removes runs that no longer exist."""
     status = read_server_status(server.status)
     gone: JsonObject = {name: None for name in names if name != SHARED}
     kept = {name: run for name, run in status.runs.items() if name not in names}
@@ -136,7 +138,7 @@ def forgotten_draft(server: Resource, names: tuple[str, ...], now: float) -> Rec
 
 
 def idle_draft(server: Resource, names: tuple[str, ...], since: float | None) -> RecordDraft:
-    """Runs that nobody needs since `since`, or (None) somebody does again."""
+    """Return the record of runs that no agent needs since `since`, or (None) that are needed again."""
     runs: JsonObject = {name: {"idle_since": since} for name in names}
     return RecordDraft(
         "object.updated", ACTOR, server.address, (status_change(server, {"runs": runs}),), {"idle_since": since}
@@ -144,23 +146,23 @@ def idle_draft(server: Resource, names: tuple[str, ...], since: float | None) ->
 
 
 def _summed_up(server: Resource, runs: Mapping[str, ToolServerRunStatus], now: float) -> JsonObject:
-    """State, reason and conditions of a server from those of its runs: as good as the best of them."""
+    """Return the state, reason and conditions of a server: those of its best run."""
     order = (ServerState.READY, ServerState.STARTING, ServerState.RESTARTING, ServerState.FAILED)
     best = next((run for state in order for run in runs.values() if run.state is state), ToolServerRunStatus())
     worst = max((run.failures for run in runs.values()), default=0)
     is_ready = best.state is ServerState.READY
     truth: Truth = "True" if is_ready else "False"
     ready = _condition(
-        server, ("Ready", truth, best.reason or best.state.title(), best.why), now, _cures(server.address, best)
+        server, ("Ready", truth, best.reason or best.state.title(), best.why), now, _fixes(server.address, best)
     )
     conditions: JsonObject = {"Ready": ready.to_json(), "CrashLoop": None}
     if best.state is ServerState.FAILED and best.reason not in FATAL_REASONS:
-        words = f"it ended {worst} times in a row; it is tried again once a minute"
+        words = f"it ended {worst} times in a row; planloop tries again once a minute"
         conditions["CrashLoop"] = _condition(server, ("CrashLoop", "True", best.reason, words), now).to_json()
     return {"state": str(best.state), "why": best.why or None, "conditions": conditions}
 
 
-def _cures(server: str, run: ToolServerRunStatus) -> tuple[str, ...]:
+def _fixes(server: str, run: ToolServerRunStatus) -> tuple[str, ...]:
     match run.reason:
         case "NoProgram":
             return (SERVER_HINTS.get(run.why.partition(":")[0], "install it, or write its path into `command`"),)
@@ -169,9 +171,9 @@ def _cures(server: str, run: ToolServerRunStatus) -> tuple[str, ...]:
         case "NoSecret":
             return ("set the variable before `plan apply`, or write the file that `headers` names",)
         case "BadWorld":
-            return ("mend the file that its `world` names: it is read again once a minute",)
+            return ("fix the file that `world` names; planloop reads it again once a minute",)
         case "Unreachable":
-            return ("start what listens at its `url`, or correct that",)
+            return ("start the server at its `url`, or correct `url`",)
         case "":
             return ()
         case _:
@@ -179,18 +181,18 @@ def _cures(server: str, run: ToolServerRunStatus) -> tuple[str, ...]:
 
 
 def _condition(
-    server: Resource, said: tuple[str, Truth, str, str], now: float, unblocks: tuple[str, ...] = ()
+    server: Resource, verdict: tuple[str, Truth, str, str], now: float, unblocks: tuple[str, ...] = ()
 ) -> Condition:
-    type_, truth, reason, message = said
+    type_, truth, reason, message = verdict
     ways = tuple(way.replace("mcp/<name>", server.address) for way in unblocks)
-    made = Condition(type_, truth, reason, message, now, server.generation, ways)
-    return resource.update_condition(resource.conditions_of_status(server.status).get(type_), made)
+    new = Condition(type_, truth, reason, message, now, server.generation, ways)
+    return resource.update_condition(resource.conditions_of_status(server.status).get(type_), new)
 
 
 def _offered(
     server: Resource, offer: ToolServerOffer, texts: PromptTexts, now: float
 ) -> tuple[JsonObject, tuple[Change, ...]]:
-    """What the server offers now, and what is asked of a person about it."""
+    """Return the merge of the current offer, and the approvals that it needs."""
     status, spec = read_server_status(server.status), mcp_from_json(server.spec)
     listed = server_offer.allowed_tools(server_offer.in_known_order(status.tools, offer.tools), spec.tools)
     agreed = server_offer.agreed_digests(listed, status.agreed)
@@ -217,7 +219,7 @@ def _offered(
 
 
 def _offer_merge(tools: list[ServedTool], texts: Mapping[str, ServedPrompt]) -> JsonObject:
-    # The signal wakes agents when the offer is another one, and only then.
+    # The signal wakes agents only when the offer changes.
     known = {name: text.to_json() for name, text in texts.items()}
     signal = [*([tool.digest, tool.withheld] for tool in tools), sha256_of_value(known)]
     return {"tools": [tool.to_json() for tool in tools], "texts": known, "signal": signal}
@@ -228,12 +230,12 @@ def _withheld(server: Resource, tools: list[ServedTool], now: float) -> JsonObje
 
 
 def _when(server: Resource, type_: str, reason: str, names: str, now: float) -> JsonObject | None:
-    """A condition that holds while it has something to name, and is not there otherwise."""
+    """Return a condition that is True if there are `names`; None removes it."""
     return _condition(server, (type_, "True", reason, names), now).to_json() if names else None
 
 
 def _missing(listed: list[ServedTool], spec: McpSpec, left_out: Mapping[str, str]) -> tuple[str, ...]:
-    """Names that the plan lets it offer and that it has not."""
+    """Return the tools that the plan names and the server does not have."""
     names = {*left_out, *(tool.name for tool in listed)}
     return tuple(name for name in spec.tools or () if name not in names)
 
@@ -245,7 +247,7 @@ def _judged(tool: ServedTool, agreed: Mapping[str, str], status: ToolServerStatu
 
 
 def _asked(server: Resource, tool: ServedTool, old: ServedTool | None) -> tuple[Change, ...]:
-    """An approval for a changed tool, one for each of its contents."""
+    """Return the approval for a changed tool; each version of the tool has its own."""
     name = full_tool_name(server.address.partition("/")[2], tool.name)
     id_ = f"{name.replace('.', '-')}-{tool.digest[:8]}"
     what: JsonObject = {
@@ -255,13 +257,13 @@ def _asked(server: Resource, tool: ServedTool, old: ServedTool | None) -> tuple[
         "before": None if old is None else {"description": old.description, "parameters": old.parameters},
         "after": {"description": tool.description, "parameters": tool.parameters},
     }
-    spec = ApprovalSpec("tool", ACTOR, f"`{name}` describes itself in other words than before", what)
+    spec = ApprovalSpec("tool", ACTOR, f"the description or schema of `{name}` has changed", what)
     address, uid = f"approval/{id_}", Uid(f"{server.uid}-{tool.digest[:8]}")
     return (Put(address, uid, spec.to_json(), owner=server.address), SetStatus(address, uid, {"state": WAITING}))
 
 
 def tool_settled_draft(server: Resource, approval: Resource, now: float) -> RecordDraft:
-    """A person's word on a changed tool: it may be used from now on, or stays withheld."""
+    """Return the record of a person's decision about a changed tool."""
     what: JsonObject = approval.spec["what"]
     is_yes = approval.state == APPROVED
     status = read_server_status(server.status)
@@ -281,7 +283,7 @@ def tool_settled_draft(server: Resource, approval: Resource, now: float) -> Reco
 
 
 def server_released_draft(server: Resource, approvals: Mapping[str, Resource]) -> RecordDraft:
-    """Nothing of the server runs any more."""
+    """Return the record that releases a server of which nothing is running."""
     drops = tuple(Drop(each.address, each.uid) for each in approvals.values())
     mark = Mark(server.address, server.uid, finalizers=tuple(name for name in server.finalizers if name != "mcp"))
     return RecordDraft("object.updated", ACTOR, server.address, (*drops, mark), {"released": "mcp"})

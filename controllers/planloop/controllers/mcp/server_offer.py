@@ -22,7 +22,7 @@ _HINTS: Final = {
     "idempotentHint": "idempotent_hint",
     "openWorldHint": "open_world_hint",
 }
-"""What servers may say of the effects of a tool, and how the log calls it."""
+"""Annotations of servers about the effects of a tool, and their names in the log."""
 
 
 @frozen
@@ -114,7 +114,7 @@ def _resource(given: JsonObject) -> JsonObject:
 
 
 def schema_misfit(schema: Json, result: JsonObject) -> str:
-    """How a result differs from the output schema of its tool, in a few words; empty if that is not seen.
+    """Return how a result differs from the output schema of its tool; empty if no difference is found.
 
     Only the outermost level is looked at: the note is for a reader, who gets the content in any case.
     """

@@ -1,7 +1,7 @@
 """The process of a tool server: in its own session, and ended when its owner ends.
 
 The shim before the server leaves a watcher in the server's process group. It waits on a pipe of which this process has
-the other end; when that closes, because we closed it or because we were killed, the whole group is told to stop and
+the other end; when the owner closes it or is killed, the whole group gets a signal to stop and
 then killed. So no server outlives its owner, whatever it does with its own input. What left the group is found by its
 label, as with commands (`planloop.reconciler.effects.local_processes`).
 """

@@ -1,7 +1,7 @@
 """One request to a tool server: its waiter, its time limit, questions that the server asks back, and its end.
 
-A request runs in the task of its server's link, never in the caller's, so that it can outlive a caller who goes to
-sleep while somebody is asked; the caller who is cancelled takes it with him.
+A request runs in the task of its server's link, not in the caller's, so that it can continue while the caller sleeps
+and a person is asked. If the caller is cancelled, the request is cancelled too.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from planloop.schemas.canonical_json import JsonObject
 from planloop.schemas.frozen import frozen
 from planloop.schemas.objects.mcp import ServerFailed
 
-CANCEL_S: Final = 5.0  # For the server to be told that a request is given up.
+CANCEL_S: Final = 5.0  # For the cancellation message to the server.
 ENDED: Final = "the server ended before it answered"
 
 RequestWork: TypeAlias = Callable[[], Awaitable[Any]]
@@ -43,7 +43,7 @@ class _OpenQuestion:
 
 @dataclass(slots=True, eq=False)
 class ToolServerRequest:
-    """`work` makes the request. It may take `time_s`, not counting the time in which a question is open."""
+    """`work` makes the request. It may take `time_s` seconds, not counting the time of open questions."""
 
     work: RequestWork
     time_s: float
@@ -60,7 +60,7 @@ class ToolServerRequest:
 
     @property
     def question(self) -> JsonObject | None:
-        """What the server asks back, None while it asks nothing."""
+        """The open question of the server; None if there is none."""
         return None if self._question is None or self._question.answered.is_set() else self._question.asked
 
     @property
@@ -68,7 +68,7 @@ class ToolServerRequest:
         return self._is_over
 
     async def perform(self, explain: ExplainError) -> None:
-        """Does the work, in the link's own task; `explain` puts into words what the SDK raised."""
+        """Do the work, in the link's task; `explain` converts exceptions of the SDK."""
         self.has_begun = True
         self._taken.set()
         self._scope.deadline = anyio.current_time() + self.time_s
@@ -84,21 +84,21 @@ class ToolServerRequest:
             else:
                 self._end = _RequestEnd(outcome)
         finally:
-            # Whatever is in the way here is the link's own end.
+            # Without a result here, the link itself has ended.
             if self._end is None:
                 self.fail(ServerFailed("Disconnected", ENDED, has_begun=True))
             self._is_over = True
             self._move()
 
     def fail(self, fault: ServerFailed) -> None:
-        """Ends it with `fault`, unless it has ended."""
+        """End the request with `fault`, unless it has ended."""
         if not self._is_over and self._end is None:
             self._end = _RequestEnd(fault=fault)
             self._taken.set()
             self._move()
 
     async def until_taken(self) -> bool:
-        """Whether it is taken up; False when its server ended before that. A caller who is cancelled takes it back."""
+        """Wait until the request has begun; return False if its server ended first. Cancelling withdraws it."""
         try:
             await self._taken.wait()
         except anyio.get_cancelled_exc_class():
@@ -107,9 +107,9 @@ class ToolServerRequest:
         return self.has_begun
 
     async def result(self) -> Any:
-        """What came of it, None when the server asks something first (`question`). Raises ServerFailed.
+        """Return the result, or None if the server asks a question first (`question`). Raises ServerFailed.
 
-        A caller who is cancelled cancels the request; the server has been told when this returns.
+        Cancelling the caller cancels the request; the server has been notified when this returns.
         """
         try:
             await self._moved.wait()
@@ -129,7 +129,7 @@ class ToolServerRequest:
         return self._end.outcome
 
     async def put(self, question: JsonObject) -> JsonObject | None:
-        """Asks whoever waits for the result; the answer, None for a refusal."""
+        """Put a question to the caller that waits for the result; return the answer, None for a refusal."""
         asking = self._question = _OpenQuestion(question)
         self._scope.deadline = float("inf")
         self._move()
@@ -141,14 +141,14 @@ class ToolServerRequest:
         return asking.given
 
     def give(self, content: JsonObject | None) -> None:
-        """Answers the open question; `result` can then be awaited again."""
+        """Answer the open question; `result` can then be awaited again."""
         self._moved = anyio.Event()
         if self._question is not None:
             self._question.given = content
             self._question.answered.set()
 
     def give_up(self) -> None:
-        """Nobody waits for it any more."""
+        """Cancel the request: its caller no longer waits."""
         self._is_given_up = True
         self._scope.cancel()
 

@@ -41,7 +41,7 @@ _PARTS: Final = ("result", "params", "error")
 
 
 def server_masks(spec: McpSpec, environment: Mapping[str, str], folder: Path) -> SecretMasks:
-    """What stands in the way of what its variables and headers point at, as far as that is there."""
+    """Return the masks for the secrets in the variables and headers of a server, as far as they exist."""
     values = []
     for written in (*spec.env.values(), *spec.headers.values()):
         if str(written).startswith(REFERENCES):
@@ -49,13 +49,13 @@ def server_masks(spec: McpSpec, environment: Mapping[str, str], folder: Path) ->
                 value = secrets.resolve_secret(str(written), environment, folder)
             except secrets.SecretMissing:
                 continue
-            values += [value, value.rpartition(" ")[2]]  # As in `Bearer …`, which nobody says with it.
+            values += [value, value.rpartition(" ")[2]]  # Also without a prefix such as `Bearer `.
     return SecretMasks(values)
 
 
 @asynccontextmanager
 async def masked_transport(transport: AbstractAsyncContextManager[Any], masks: SecretMasks) -> AsyncIterator[Any]:
-    """`transport`, with what comes in masked."""
+    """Yield `transport` with all incoming messages masked."""
     async with transport as (incoming, outgoing), anyio.create_task_group() as group:
         said, heard = anyio.create_memory_object_stream[Any](0)
         group.start_soon(_relay, incoming, said, masks)
@@ -76,63 +76,63 @@ async def _relay(incoming: Any, said: Any, masks: SecretMasks) -> None:
 
 
 def _masked(each: Any, masks: SecretMasks) -> Any:
-    """A message, or what was wrong with one. Its texts are masked in place: it was made for us."""
+    """Mask the texts of a message, or of an error about one, in place."""
     if isinstance(each, UnreadableMessage):
         return UnreadableMessage(masks.mask_text(each.text), masks.mask_text(each.why), each.id)
     message = getattr(each, "message", None)
     for part in _PARTS:
         value = getattr(message, part, None)
         if isinstance(value, dict):
-            setattr(message, part, _said(value, masks))
-        elif value is not None:  # What is wrong, with a text of its own.
+            setattr(message, part, _mask_texts(value, masks))
+        elif value is not None:  # An error, with its own message.
             value.message = masks.mask_text(value.message)
-            value.data = _said(value.data, masks)
+            value.data = _mask_texts(value.data, masks)
     return each
 
 
-def _said(value: Json, masks: SecretMasks) -> Json:
+def _mask_texts(value: Json, masks: SecretMasks) -> Json:
     match value:
         case str():
             return masks.mask_text(value)
         case dict():
-            return {_said(key, masks): _said(item, masks) for key, item in value.items()}
+            return {_mask_texts(key, masks): _mask_texts(item, masks) for key, item in value.items()}
         case list():
-            return [_said(item, masks) for item in value]
+            return [_mask_texts(item, masks) for item in value]
         case _:
             return value
 
 
-# What a server prints about itself, in a file of bounded size that `plan logs mcp/<name>` shows.
+# The stderr output of a server, in a file of limited size that `plan logs mcp/<name>` shows.
 
 RUN_HEADER: Final = "--- "
-"""How a line of ours begins: each run has one before its words."""
+"""Prefix of the line that planloop writes before the output of each run."""
 _LINE_CHARS: Final = 200
 
 
-def last_stderr_line(grumbles: RollingFile) -> str:
-    """The last line of the newest run, for telling why a server ended; empty when it said nothing."""
-    lines = grumbles.end().decode(errors="replace").splitlines()
-    said = next((line.strip()[:_LINE_CHARS] for line in reversed(lines) if line.strip()), "")
-    return "" if said.startswith(RUN_HEADER) else said
+def last_stderr_line(log: RollingFile) -> str:
+    """Return the last line of the newest run, to explain why a server ended; empty if it printed nothing."""
+    lines = log.end().decode(errors="replace").splitlines()
+    last = next((line.strip()[:_LINE_CHARS] for line in reversed(lines) if line.strip()), "")
+    return "" if last.startswith(RUN_HEADER) else last
 
 
-# One run of a server, from its start to its end: the job that starts it, serves its link and stops it.
+# One run of a server: the job that starts it, serves its link and stops it.
 #
-# The SDK's client must be left by the task that entered it, and this job is that task. It writes down what it observes:
-# started, ready with what it offers, offering something else, ended and why.
+# The task that enters the SDK's client must also leave it: this job is that task. It records what it observes: started,
+# ready with its offer, a changed offer, and why it ended.
 
-CLEANUP_S: Final = 10.0  # For writing down that a run ended.
+CLEANUP_S: Final = 10.0  # For the record that a run ended.
 REFERENCE: Final = "env:"
 RESERVED: Final = "PLANLOOP_"
 KEPT_VARIABLES: Final = ("PATH", "HOME", "LANG", "TMPDIR", "USER", "LOGNAME")
-"""What a server inherits of the owner's environment; whatever else it is to see stands in its `env`."""
+"""Variables that a server inherits from the owner; `env` adds others."""
 
 
 @frozen
 class ToolServerHome:
-    """Where servers run: `folder` is the plan's, `run_folder` where their words are kept, `label` marks them as ours.
+    """Where servers run: `folder` is the plan's folder, `run_folder` holds their output, `label` marks their processes.
 
-    `environment` is the owner's, of which KEPT is inherited and `env:NAME` values are read.
+    `environment` is the owner's: KEPT_VARIABLES are inherited, and `env:NAME` values are read from it.
     """
 
     label: str
@@ -144,7 +144,7 @@ class ToolServerHome:
 
 @frozen
 class ToolServerContext:
-    """What all runs share. `start` starts the servers that speak over their pipes."""
+    """Services that all runs share. `start` starts servers that communicate over pipes."""
 
     store: Store
     clock: Clock
@@ -158,9 +158,9 @@ class ToolServerContext:
 
 @mutable
 class ToolServerRun:
-    """One run of the server at `address`, as the job of its controller."""
+    """One run of the server at `address`; a job of its controller."""
 
-    yard: ToolServerContext
+    services: ToolServerContext
     address: str
     uid: str
     name: str
@@ -173,14 +173,14 @@ class ToolServerRun:
     _words: MaskedStream = field(default_factory=lambda: SecretMasks().stream())
 
     async def __call__(self) -> None:
-        """Returns when the run has ended, by itself or because it was cancelled, and nothing of it is left."""
+        """Return when the run has ended, by itself or cancelled, and nothing of it is left."""
         resource = self._resource()
         if resource is None:
             return
-        op = self.yard.mint()
+        op = self.services.mint()
         before = read_server_status(resource.status).runs.get(self.name) or ToolServerRunStatus()
         run = replace(
-            ToolServerRunStatus(ServerState.STARTING, op, self.yard.clock.now()),
+            ToolServerRunStatus(ServerState.STARTING, op, self.services.clock.now()),
             failures=before.failures,
             failing_since=before.failing_since,
             restarts=before.restarts,
@@ -195,11 +195,11 @@ class ToolServerRun:
                 await self._end(is_wanted)
 
     async def _live(self, spec: McpSpec, op: str) -> None:
-        """Until the server ends, or cannot be used."""
-        self._grumbles.add(f"{RUN_HEADER}{self.address} {self.name} {op}\n".encode())
-        # In a thread: the SDK takes a second to import, and the loop serves everybody else.
+        """Serve until the server ends or cannot be used."""
+        self._log.add(f"{RUN_HEADER}{self.address} {self.name} {op}\n".encode())
+        # In a thread: the SDK takes a second to import, which would block the event loop.
         linking = await anyio.to_thread.run_sync(importlib.import_module, "planloop.controllers.mcp.link")
-        masks = server_masks(spec, self.yard.home.environment, self.yard.home.folder)
+        masks = server_masks(spec, self.services.home.environment, self.services.home.folder)
         self._masks, self._words = masks, masks.stream()
         self._link = linking.ToolServerLink(self._heard)
         self._is_remote = bool(spec.url)
@@ -209,28 +209,28 @@ class ToolServerRun:
                 group.start_soon(self._until_late, group.cancel_scope)
                 outcome = await attempt(lambda: self._serve(linking, spec, op))
                 if isinstance(outcome, Bug):
-                    self._say(self._known(self._link.explained(outcome.error)))
+                    self._note_end(self._end_reason(self._link.explained(outcome.error)))
                 self._served.set()
                 group.cancel_scope.cancel()
         finally:
             self._link.close()
 
     def _heard(self, said: bytes) -> None:
-        """Keeps what it says about itself, without its secrets."""
-        self._grumbles.add(self._words.feed(said))
+        """Keep the stderr output, without secrets."""
+        self._log.add(self._words.feed(said))
 
-    def _say(self, fault: ServerFailed) -> None:
-        """Why it ends; what was said first stands."""
+    def _note_end(self, fault: ServerFailed) -> None:
+        """Note why the run ends; the first reason stays."""
         self._fault = self._fault or fault
 
-    def _known(self, fault: ServerFailed) -> ServerFailed:
-        """`fault`, or the last words of a process that ended, which say more than that its pipes are closed."""
+    def _end_reason(self, fault: ServerFailed) -> ServerFailed:
+        """Return `fault`, or for a process that ended its last line of output, which says more than a closed pipe."""
         return self._ended() if fault.reason == "Disconnected" and not self._is_remote else fault
 
     def _ended(self) -> ServerFailed:
-        self._grumbles.add(self._words.flush())
-        said = last_stderr_line(self._grumbles)
-        return ServerFailed("Disconnected", f"it ended: {said}" if said else "it ended, and said nothing")
+        self._log.add(self._words.flush())
+        said = last_stderr_line(self._log)
+        return ServerFailed("Disconnected", f"it ended: {said}" if said else "it ended without any output")
 
     async def _until_gone(self, scope: anyio.CancelScope) -> None:
         await self._link.gone.wait()
@@ -240,15 +240,15 @@ class ToolServerRun:
                 await self._served.wait()
         elif not self._link.is_hung:
             await self._link.until_idle()
-        hung = ServerFailed("Hung", "it does not answer any more") if self._link.is_hung else None
-        self._say(hung or (self._known(self._link.fault) if self._link.fault else self._ended()))
+        hung = ServerFailed("Hung", "it does not answer") if self._link.is_hung else None
+        self._note_end(hung or (self._end_reason(self._link.fault) if self._link.fault else self._ended()))
         scope.cancel()
 
     async def _until_late(self, scope: anyio.CancelScope) -> None:
         with anyio.move_on_after(limits.SERVER_START_S):
             await self._ready.wait()
             return
-        self._say(ServerFailed("TimedOut", f"it did not say what it offers within {limits.SERVER_START_S:g} s"))
+        self._note_end(ServerFailed("TimedOut", f"it did not list its tools within {limits.SERVER_START_S:g} s"))
         scope.cancel()
 
     async def _serve(self, linking: Any, spec: McpSpec, op: str) -> None:
@@ -260,31 +260,31 @@ class ToolServerRun:
             run = replace(
                 read_server_status(resource.status).runs[self.name],
                 state=ServerState.READY,
-                ready_at=self.yard.clock.now(),
+                ready_at=self.services.clock.now(),
             )
             draft = records.ready_draft(resource, self.name, run, found)
-            await self.yard.store.append(draft, {self.address: resource.rev})
+            await self.services.store.append(draft, {self.address: resource.rev})
             self._ready.set()
             server = self.address.partition("/")[2]
-            self.yard.servers.add(server, self.name, link)
+            self.services.servers.add(server, self.name, link)
             try:
                 async with anyio.create_task_group() as group:
                     group.start_soon(self._follow, link)
                     await link.serve()
             finally:
-                self.yard.servers.remove(server, self.name)
+                self.services.servers.remove(server, self.name)
 
     def _way(self, linking: Any, spec: McpSpec, op: str) -> Any:
-        """The transport. Raises ServerFailed when the plan points at what is not there."""
+        """Return the transport. Raises ServerFailed if a program, variable or secret is missing."""
         if spec.url:
             way = linking.http_transport(spec.url, self._headers(spec), self._link.gone.set)
         else:
-            server = self.yard.start(self._launch(spec, op), lambda pid: self._stopped(op, pid))
+            server = self.services.start(self._launch(spec, op), lambda pid: self._stopped(op, pid))
             way = linking.stdio_transport(server, self._heard, self._link.gone)
         return masked_transport(way, self._masks) if self._masks else way
 
     def _headers(self, spec: McpSpec) -> dict[str, str]:
-        home = self.yard.home
+        home = self.services.home
         try:
             return {
                 name: secrets.resolve_value(value, home.environment, home.folder)
@@ -294,19 +294,19 @@ class ToolServerRun:
             raise ServerFailed("NoSecret", str(fault)) from None
 
     async def _follow(self, link: Any) -> None:
-        """Lists again whenever the server says that something changed, but not all the time."""
+        """List the offer again when the server says that it changed, at most once per interval."""
         while True:
             await link.changed.wait()
             link.changed = anyio.Event()
             found = await self._found(link)
             resource = self._resource()
-            draft = None if resource is None else records.relisted_draft(resource, found, self.yard.clock.now())
+            draft = None if resource is None else records.relisted_draft(resource, found, self.services.clock.now())
             if resource is not None and draft is not None:
-                await self.yard.store.append(draft, {self.address: resource.rev})
-            await self.yard.clock.sleep(limits.SERVER_LISTED_EVERY_S)
+                await self.services.store.append(draft, {self.address: resource.rev})
+            await self.services.clock.sleep(limits.SERVER_LISTED_EVERY_S)
 
     async def _found(self, link: Any) -> records.ToolServerLists:
-        """What the server says now. Raises what the SDK raises."""
+        """Return the current lists of the server. Raises the SDK's exceptions."""
         offer, resource = await link.offered(), self._resource()
         names = () if resource is None else mcp_from_json(resource.spec).prompts
         texts = {name: await self._text(link, name) for name in names}
@@ -316,14 +316,14 @@ class ToolServerRun:
         asked: Any = await attempt(lambda: link.prompt(name, {}))
         if isinstance(asked, Bug):
             return ServedPrompt(fault=str(link.explained(asked.error)))
-        text = results.prompt_text(asked, self.yard.store.put_blob)
+        text = results.prompt_text(asked, self.services.store.put_blob)
         if len(text) > limits.SERVER_OFFER_BYTES_MAX:
             return ServedPrompt(fault=f"{len(text)} characters; the most is {limits.SERVER_OFFER_BYTES_MAX}")
         return ServedPrompt(text)
 
     def _launch(self, spec: McpSpec, op: str) -> ToolServerLaunch:
-        """Raises ServerFailed when there is no such program, or no such variable."""
-        home = self.yard.home
+        """Return what to start. Raises ServerFailed if the program or a variable is missing."""
+        home = self.services.home
         env = {name: home.environment[name] for name in KEPT_VARIABLES if name in home.environment}
         for name, value in spec.env.items():
             if not name.startswith(RESERVED):
@@ -331,7 +331,7 @@ class ToolServerRun:
         program = spec.command[0]
         found = shutil.which(str(home.folder / program) if "/" in program else program, path=env.get("PATH"))
         if found is None:
-            raise ServerFailed("NoProgram", f"{program}: there is no such program")
+            raise ServerFailed("NoProgram", f"{program}: program not found")
         labels = {table.PLAN_LABEL: home.label, table.OP_LABEL: op, table.EPOCH_LABEL: str(home.epoch)}
         return ToolServerLaunch((found, *spec.command[1:]), str(home.folder), {**env, **labels})
 
@@ -339,23 +339,25 @@ class ToolServerRun:
         if not value.startswith(REFERENCE):
             return value
         wanted = value.removeprefix(REFERENCE)
-        if wanted not in self.yard.home.environment:
-            raise ServerFailed("NoVariable", f"`{name}` is to be `{wanted}` of the environment, which is not set")
-        return self.yard.home.environment[wanted]
+        if wanted not in self.services.home.environment:
+            raise ServerFailed(
+                "NoVariable", f"`{name}` refers to the environment variable `{wanted}`, which is not set"
+            )
+        return self.services.home.environment[wanted]
 
     async def _stopped(self, op: str, leader: int) -> None:
-        """Its input is closed; what has not gone by itself soon is stopped, by its label."""
+        """Wait until the process ends after its input was closed; after a time limit, stop it by its label."""
         with anyio.move_on_after(limits.SERVER_STOP_S):
             await table.wait_for_exit(leader)
-        await self.yard.processes.stop(op)
-        self.yard.processes.forget([op])
+        await self.services.processes.stop(op)
+        self.services.processes.forget([op])
 
     async def _end(self, is_wanted: bool) -> None:
-        """Writes how it ended; `is_wanted` says that nobody asked it to."""
+        """Record the end of the run; with `is_wanted` it ended by itself, otherwise it was cancelled."""
         resource = self._resource()
         if resource is None:
             return
-        now = self.yard.clock.now()
+        now = self.services.clock.now()
         before = read_server_status(resource.status).runs.get(self.name) or ToolServerRunStatus()
         if not is_wanted:
             await self._write(ToolServerRunStatus(restarts=before.restarts), "server.ended")
@@ -366,19 +368,19 @@ class ToolServerRun:
     async def _write(self, run: ToolServerRunStatus, type_: str) -> None:
         resource = self._resource()
         if resource is not None:
-            draft: RecordDraft = records.run_draft(resource, self.name, run, self.yard.clock.now(), type_)
-            await self.yard.store.append(draft, {self.address: resource.rev})
-            self.yard.servers.moved()
+            draft: RecordDraft = records.run_draft(resource, self.name, run, self.services.clock.now(), type_)
+            await self.services.store.append(draft, {self.address: resource.rev})
+            self.services.servers.moved()
 
     def _resource(self) -> Resource | None:
-        found = self.yard.store.view.get(self.address)
+        found = self.services.store.view.get(self.address)
         return found if found is not None and found.uid == self.uid else None
 
     @property
-    def _grumbles(self) -> RollingFile:
-        return RollingFile(server_log_path(self.yard.home.run_folder, self.address), limits.SERVER_LOG_BYTES_MAX)
+    def _log(self) -> RollingFile:
+        return RollingFile(server_log_path(self.services.home.run_folder, self.address), limits.SERVER_LOG_BYTES_MAX)
 
 
 def server_log_path(run_folder: Path, address: str) -> Path:
-    """The file with what a server prints about itself."""
+    """Return the file with the stderr output of a server."""
     return run_folder / f"{address.replace('/', '-')}.out"

@@ -35,7 +35,7 @@ BROKEN: Final = (anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.End
 async def message_streams(
     server: ToolServerPipes, heard: Callable[[bytes], None], gone: anyio.Event
 ) -> AsyncIterator[Streams]:
-    """The streams of messages with `server`. `heard` is given what it prints on stderr, and what is no message.
+    """The streams of messages with `server`. `heard` gets its stderr output, and text that is not a message.
 
     `gone` is set when it closes its output or breaks the rules of the line. At the end its input is closed; ending the
     server is the caller's work.

@@ -1,4 +1,4 @@
-"""Commands inside a plan's containers: how far a container is, where its files are, and running a command in it."""
+"""Commands inside a plan's containers: state of a container, paths of its files, and running a command in it."""
 
 from __future__ import annotations
 
@@ -32,36 +32,36 @@ from planloop.schemas.objects.container import (
 from planloop.schemas.objects.fork import working_tree_path
 from planloop.schemas.resource import Resource
 
-# Which files of this machine the mounts of a container are. Pure, but for the home that `~` stands for.
+# The files of this machine that a container mounts. Pure, except for the home of `~`.
 
 
 @frozen
 class MountRoots:
-    """`folder` is the plan's, `tree` what a container mounts of it: the same, or the working tree of a fork of it."""
+    """`folder` is the plan's folder, `tree` what a container mounts of it: the same, or the working tree of a fork."""
 
     folder: Path
     tree: Path
 
     def start(self, written: str) -> Path:
-        """The folder that `written`, the host's side of a mount, begins in. What leads out is in no fork."""
+        """Return the folder that a host path of a mount starts from. Paths outside the plan are in no fork."""
         return self.folder if is_outside_plan(written) else self.tree
 
     def at(self, written: str) -> Path:
-        """The path that `written` is, with the links on its way."""
+        """Return the host path of `written`; links are not resolved."""
         return self.start(written) / Path(written).expanduser()
 
 
 def mount_roots(view: View, spec: ContainerSpec, folder: Path) -> MountRoots:
-    """What the container of `spec` finds in the plan of `folder`.
+    """Return the folders that the mounts of a container start from, in the plan of `folder`.
 
-    One that is for a task sees what the task sees: where that works in a fork, the fork's working tree.
+    A container of a task that works in a fork mounts the fork's working tree.
     """
     task = view.get(f"task/{spec.task}") if spec.task else None
     fork = view.get(str(task.spec["fork"])) if task is not None and task.spec.get("fork") else None
     return MountRoots(folder, folder if fork is None else folder / working_tree_path(fork.status))
 
 
-# How far a container is, read from its status, which its controller writes and nobody else.
+# State of a container, read from its status, which only its controller writes.
 
 _ON_ITS_WAY = frozenset(
     {"", ContainerState.WAITING, ContainerState.PREPARING, ContainerState.STARTING, ContainerState.RESTARTING}
@@ -69,7 +69,7 @@ _ON_ITS_WAY = frozenset(
 
 UNHEALTHY: Final = "ill"
 ENDED: Final = "over"
-"""What `ContainerProgress.run` says of one that is unhealthy, and of one that has ended and is not started again."""
+"""Values of `ContainerProgress.run` for an unhealthy container, and for one that has ended and does not restart."""
 
 _NO_RUNS: Final[dict[str, str]] = {
     ContainerState.UNHEALTHY: UNHEALTHY,
@@ -83,7 +83,7 @@ _FINE = frozenset({ContainerState.WAITING, ContainerState.COMPLETED, ContainerSt
 
 @frozen
 class ReadyReason:
-    """The `Ready` condition of a container: its reason, why it is not further, and what would help."""
+    """Reason, message and `unblocks` of the `Ready` condition of a container."""
 
     reason: str = ""
     why: str = ""
@@ -92,12 +92,12 @@ class ReadyReason:
 
 @frozen
 class ContainerProgress:
-    """How far a container is. `id` is the engine's, empty while it has none.
+    """State of a container. `id` is the engine's id, empty before it is created.
 
-    `exit_code` is None while it runs or never has. `log` is the blob of what it wrote before it ended, and `ports` are
-    those of this machine by the port inside; `workdir` is the folder in which commands start. `is_stale`: the rest is
-    of what the plan wanted before. `run` tells one run that is up from another, and those from `UNHEALTHY` and `ENDED`;
-    empty while it is coming up or going.
+    `exit_code` is None while it runs or if it never ran. `log` is the blob of its output before it ended, `ports` maps
+    ports inside to ports of this machine, `workdir` is the folder in which commands start. `is_stale`: the other values
+    are of an older version of the spec. `run` identifies a run that is up, or is `UNHEALTHY` or `ENDED`; it is empty
+    while the container starts or stops.
     """
 
     name: str
@@ -115,7 +115,7 @@ class ContainerProgress:
 
     @property
     def is_well(self) -> bool:
-        """Whether it is as far as it can be: healthy where it has a health check, else running."""
+        """Whether it is healthy, or running if it has no health check."""
         return self.state == self.wanted
 
     @property
@@ -125,12 +125,12 @@ class ContainerProgress:
 
     @property
     def is_fine(self) -> bool:
-        """Whether nothing is wrong with it: it is up, is coming up, or has done what it was to do."""
+        """Whether it has no problem: it is up, is starting, or has completed."""
         return self.is_well or self.is_on_its_way or self.state in _FINE
 
     @property
     def is_on_its_way(self) -> bool:
-        """Whether it may be up soon without anybody doing anything."""
+        """Whether it may be up soon by itself."""
         return self.is_stale or (self.state in _ON_ITS_WAY and self.ready.reason != AWAITING_TASK)
 
     @property
@@ -139,18 +139,22 @@ class ContainerProgress:
         return f"`{self.name}` is {self.state or 'new'}{why}"
 
     def since(self, before: str) -> str:
-        """What has become of it since its `run` was `before`, for who works with it."""
+        """Return what happened to it since its `run` was `before`, for an agent that works with it."""
         if self.run in (UNHEALTHY, ENDED):
             return self.ready.why
         if before in (UNHEALTHY, ENDED):
-            return "it is well again" if before == UNHEALTHY else "it runs again: what ran in it before has ended"
+            return (
+                "it is healthy again"
+                if before == UNHEALTHY
+                else "it is running again: earlier processes in it have ended"
+            )
         if self.run.partition(".")[0] == before.partition(".")[0]:
-            return "it was started again: what ran in it has ended"
-        return "another one is in its place: what ran and what was written in it is gone"
+            return "it was restarted: earlier processes in it have ended"
+        return "it was replaced by a new container: its earlier processes and files are gone"
 
 
 def container_progress(container: Resource) -> ContainerProgress:
-    """How far `container` is."""
+    """Return the state of `container`."""
     ready = resource.conditions_of_status(container.status).get("Ready")
     seen = container.status.get("seen") or {}
     is_replaced = ready is None or ready.observed_generation != container.generation or container.state == _STOPPING
@@ -176,26 +180,27 @@ def _run(container: Resource) -> str:
     return _NO_RUNS.get(container.state, "")
 
 
-# What stands in the way of the secrets of a container, in whatever comes out of it.
+# Masks of the secrets of a container, for all of its output.
 
 
 async def container_masks(engine: ContainerEngine, ref: str) -> SecretMasks:
-    """The masks of the container `ref`. Raises EngineFailed: NOT_FOUND where there is none.
+    """Return the masks of the container `ref`.
 
-    Of one that is gone, nobody knows the secrets any more: what it has said is then not to be told.
+    Raises:
+        EngineFailed: NOT_FOUND, it is gone, and its secrets are unknown: do not show its output.
     """
     found = await engine.container(ref)
     if found is None:
-        raise EngineFailed(EngineErrorReason.NOT_FOUND, f"there is no container {ref[:12]} any more", "")
+        raise EngineFailed(EngineErrorReason.NOT_FOUND, f"the container {ref[:12]} is gone", "")
     return masks_from_labels(found.labels, found.defaults.env)
 
 
-# Where the files of a container are: in it alone, or on this machine too, where a folder of it is mounted. Pure.
+# Paths of the files of a container: inside only, or also on this machine if a folder is mounted. Pure.
 
 
 @frozen
 class MountedPath:
-    """What stands at `target`: the folder or file `host` of this machine, absolute, the plan's `volume`, or memory."""
+    """A mount at `target`: the absolute path `host` of this machine, the plan's `volume`, or memory."""
 
     target: str
     host: str = ""
@@ -205,7 +210,7 @@ class MountedPath:
 
 @frozen
 class HostPath:
-    """A path of this machine that a path inside is as well. `is_alone`: no folder around it is mounted."""
+    """The path of this machine for a path inside. `is_alone`: it is a mount itself, not below one."""
 
     path: str
     is_read_only: bool
@@ -214,18 +219,18 @@ class HostPath:
 
 @frozen
 class ContainerFiles:
-    """The container `name` as somebody finds it who works in its `folder`."""
+    """Files of the container `name`, for an agent that works in its `folder`."""
 
     name: str
     folder: str
     mounts: tuple[MountedPath, ...] = ()
 
     def at(self, path: str) -> str:
-        """`path` from the root, without `.` and `..`, which are taken as text: links are looked at inside."""
+        """Return the absolute form of `path`, without `.` and `..`; links are not resolved."""
         return "/" + normpath(join(self.folder, path)).lstrip("/")
 
     def here(self, inside: str) -> HostPath | None:
-        """The path of this machine that `inside` is, by the nearest mount around it; None for what is not."""
+        """Return the path of this machine for the path `inside`, by its nearest mount; None if it has none."""
         nearest = self._around(inside)
         if nearest is None or not nearest.host:
             return None
@@ -234,19 +239,19 @@ class ContainerFiles:
         return HostPath(path, nearest.is_read_only, is_alone=rest == ".")
 
     def shared(self, inside: str) -> str:
-        """The name that `inside` has in every container: that of a file in a volume says which; else empty."""
+        """Return the name of a file in a volume, which is the same in all containers; empty for other files."""
         nearest = self._around(inside)
         if nearest is None or not nearest.volume:
             return ""
         return f"volume/{nearest.volume}:{normpath(join('/', PurePosixPath(inside).relative_to(nearest.target)))}"
 
     def _around(self, inside: str) -> MountedPath | None:
-        """The nearest mount that `inside` is in."""
+        """Return the nearest mount that contains `inside`."""
         around = [each for each in self.mounts if PurePosixPath(inside).is_relative_to(each.target)]
         return max(around, key=lambda each: len(each.target), default=None)
 
     def inside(self, path: str) -> str:
-        """Where the absolute `path` of this machine is inside, by the nearest folder that is mounted; else empty."""
+        """Return the path inside for the absolute `path` of this machine; empty if no mount has it."""
         at = PurePosixPath(path)
         around = [each for each in self.mounts if each.host and at.is_relative_to(each.host)]
         nearest = max(around, key=lambda each: len(each.host), default=None)
@@ -254,9 +259,10 @@ class ContainerFiles:
 
 
 def container_files(view: View, name: str, root: Path, cwd: str) -> ContainerFiles:
-    """The container `name` of the plan in `root`, for who works in the folder `cwd` of this machine, absolute both.
+    """Return the files of the container `name` of the plan in `root`, for an agent that works in the folder `cwd`.
 
-    It begins where that is mounted, else in the container's own folder, as commands inside do.
+    Both are absolute paths of this machine. The agent's folder inside is where `cwd` is mounted, else the folder in
+    which commands start.
     """
     found = view.get(f"{CONTAINER_KIND}/{name}")
     if found is None:
@@ -276,11 +282,11 @@ def container_files(view: View, name: str, root: Path, cwd: str) -> ContainerFil
     return ContainerFiles(name, place.inside(cwd) or place.folder, mounts)
 
 
-# How an agent is told of the containers that it works with: those of its task, and those that its task waits for.
+# The containers of an agent for its prompt: those of its task, and those that its task waits for.
 
 
 def containers_summary(view: View, task: str, awaited: tuple[str, ...]) -> str:
-    """Their states in a line, for the end of a prompt; empty when there are none.
+    """Return the states of an agent's containers in one line, for the end of a prompt; empty if it has none.
 
     `task` is the task's address, `awaited` are the addresses of containers.
     """
@@ -292,7 +298,7 @@ def containers_summary(view: View, task: str, awaited: tuple[str, ...]) -> str:
 
 
 def sandbox_container(view: View, name: str, folder: Path) -> SandboxContainer | str:
-    """The container `name` of the plan in `folder`, or why no command can run in it."""
+    """Return the container `name` of the plan in `folder`, or why no command can run in it."""
     found = view.get(f"{CONTAINER_KIND}/{name}")
     if found is None:
         return f"the plan has no container `{name}`"
@@ -304,59 +310,59 @@ def sandbox_container(view: View, name: str, folder: Path) -> SandboxContainer |
     return SandboxContainer(now.id, {str(ground.at(one.host).resolve()): one.target for one in spec.mounts if one.host})
 
 
-# Commands inside the containers of a plan. Which container that is, the store says; it runs in the engine.
+# Commands inside the containers of a plan: the store knows the container, and the engine runs the command.
 
 
 class ContainerCommands(Protocol):
-    """What a check or a tool needs of the containers of its plan."""
+    """Access of checks and tools to the containers of a plan."""
 
     def find(self, name: str) -> ContainerProgress | None:
-        """The container as it stands now; None when the plan has no such."""
+        """Return the container as it is now; None if the plan has none of this name."""
         ...
 
     async def settled(self, name: str, within_s: float) -> ContainerProgress | None:
-        """The same, once it is up or not on its way to that, `within_s` from now at the latest."""
+        """Wait until the container is up or not starting any more, at most `within_s`; return it."""
         ...
 
     async def gone(self, name: str, within_s: float) -> ContainerProgress | None:
-        """How it stood last before there was no such container any more; None when it is still there after that."""
+        """Wait at most `within_s` until the container is removed; return its last state, None if it still exists."""
         ...
 
     async def output(self, found: ContainerProgress) -> bytes:
-        """All that is kept of what it wrote, its secrets masked. Raises EngineFailed."""
+        """Return the output that is kept of it, with secrets masked. Raises EngineFailed."""
         ...
 
     async def run(self, ref: str, inside: ExecCommand) -> ExecEnd:
-        """Runs a command to its end, after ending what an earlier owner may have left of it. Raises EngineFailed.
+        """Run a command to its end, after ending the same command of an earlier owner. Raises EngineFailed.
 
-        The container's secrets are masked in what it says.
+        The container's secrets are masked in the output.
         """
         ...
 
     async def end(self, ref: str, mark: str) -> None:
-        """Ends what runs under `mark`. Raises EngineFailed."""
+        """End the processes with the mark `mark`. Raises EngineFailed."""
         ...
 
 
 class _InEngine:
-    """Commands inside. The engine is made when it is first asked for something."""
+    """Commands inside containers. The engine is created at the first use."""
 
     def __init__(self, engine: Callable[[], ContainerEngine]) -> None:
         self._engine = engine
 
     async def run(self, ref: str, inside: ExecCommand) -> ExecEnd:
         await self._engine().end(ref, inside.mark)
-        quiet = await container_masks(self._engine(), ref)
+        masks = await container_masks(self._engine(), ref)
         ended = await self._engine().run(ref, inside)
-        is_cut = ended.ending is ExitCause.TOO_MUCH_OUTPUT  # Then half a secret may be at its end.
-        return replace(ended, output=quiet.split(ended.output)[0] if is_cut else quiet.mask(ended.output))
+        is_cut = ended.ending is ExitCause.TOO_MUCH_OUTPUT  # The output may then end with half a secret.
+        return replace(ended, output=masks.split(ended.output)[0] if is_cut else masks.mask(ended.output))
 
     async def end(self, ref: str, mark: str) -> None:
         await self._engine().end(ref, mark)
 
 
 class PlanContainers(_InEngine):
-    """The containers of the plan in `store`, which is being run."""
+    """The containers of a running plan."""
 
     def __init__(self, store: Store, engine: Callable[[], ContainerEngine]) -> None:
         super().__init__(engine)
@@ -389,9 +395,9 @@ class PlanContainers(_InEngine):
         if not found.id:
             return b""
         try:
-            quiet = await container_masks(self._engine(), found.id)
+            masks = await container_masks(self._engine(), found.id)
             async with aclosing(self._engine().logs(found.id, is_following=False)) as pieces:
-                return quiet.mask(b"".join([piece async for piece in pieces]))
+                return masks.mask(b"".join([piece async for piece in pieces]))
         except EngineFailed as failed:
             if failed.reason is EngineErrorReason.NOT_FOUND:
                 return b""
@@ -399,9 +405,9 @@ class PlanContainers(_InEngine):
 
 
 class SeenContainers(_InEngine):
-    """The containers `names` of a plan as they stood when it was looked at: whoever asks is kept waiting for none.
+    """The containers `names` of a plan that is not running, as they were when it was read; callers never wait.
 
-    `known` are those that there are. One that is not up would be started by `plan apply`.
+    `known` are the existing ones. `plan apply` would start a container that is not up.
     """
 
     def __init__(self, names: Iterable[str], known: Iterable[Resource], engine: Callable[[], ContainerEngine]) -> None:
