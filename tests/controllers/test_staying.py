@@ -63,7 +63,7 @@ def test_what_leads_out_is_told_with_who_works_there_and_a_cure(folder: Path) ->
 
     assert isinstance(found, WorkspaceFault)
     said(found.words, "work/way", "agent/t")
-    assert "take the link away" in found.cure
+    assert "remove the link" in found.cure
 
 
 def test_every_agent_counts_also_where_one_below_it_is_led_elsewhere(folder: Path) -> None:

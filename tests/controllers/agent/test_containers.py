@@ -65,9 +65,9 @@ async def test_it_is_woken_when_one_is_ill_or_has_ended_and_when_it_is_back(tmp_
 
         assert heard(here) == [
             news("unhealthy", "no answer"),
-            news("healthy", "it is well again"),
+            news("healthy", "it is healthy again"),
             news("failed", "exit code 2"),
-            news("healthy", "it runs again: what ran in it before has ended"),
+            news("healthy", "it is running again: earlier processes in it have ended"),
         ]
         assert (await turns(here))[1:] == [
             [f"container {state}"] for state in ("unhealthy", "healthy", "failed", "healthy")
@@ -91,7 +91,7 @@ async def test_restarted_or_replaced_container_is_news_in_the_next_turn_without_
         assert (await turns(here))[1:] == [["message"], ["message"]]
         assert heard(here) == [
             "one",
-            news("healthy", "it was started again: what ran in it has ended"),
+            news("healthy", "it was restarted: earlier processes in it have ended"),
             "two",
-            news("healthy", "another one is in its place: what ran and what was written in it is gone"),
+            news("healthy", "it was replaced by a new container: its earlier processes and files are gone"),
         ]

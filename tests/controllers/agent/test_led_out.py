@@ -53,7 +53,7 @@ async def test_an_agent_whose_folder_is_a_link_out_of_its_makers_never_begins(fo
 
         assert here.state("task/t/c") == "failed" and reason(here, "task/t/c") == "FolderLeadsOut"
         said(told["text"], "work", "agent/t")
-        assert "take the link away" in here.get("task/t/c").status["conditions"]["Ready"]["unblocks"][0]
+        assert "remove the link" in here.get("task/t/c").status["conditions"]["Ready"]["unblocks"][0]
         assert "agent.woken" not in await here.types("agent/t/c") and await here.results("read") == []
         assert here.state("task/t") == "failed"  # Its child failed.
         await here.settled()
