@@ -108,7 +108,7 @@ async def test_a_client_that_is_killed_loses_its_task_and_what_it_began_is_stopp
                 while (await other.call("take_task")).is_error:
                     await other.call("list_tasks")  # Until the lease of the one that was killed is over.
             (left,) = guests.steps(folder, "seat.left")
-            assert left["why"].startswith("silent for 2")
+            assert left["why"].startswith("no request for 2")
             assert folder.processes() == []
             assert not (await other.call("list")).is_error
 
