@@ -382,7 +382,7 @@ def _handover(ledger: JsonObject, unit: str, caps: Sequence[AgentCap]) -> float:
 def wait_for_budget_changes(view: View, agent: Resource, shortage: BudgetShortage | None = None) -> tuple[Change, ...]:
     """The changes that store how much of which units a parked agent waits for, so that the ledger wakes it.
 
-    `shortage` has the units of which a request found too little; without it, the agent waits for all used-up units.
+    `shortage` has the units of which a request found too little. If it is None, the agent waits for all used-up units.
     """
     books = books_of(view, agent)
     for unit in PARKING_UNITS:

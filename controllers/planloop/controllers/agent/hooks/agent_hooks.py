@@ -376,7 +376,7 @@ def verdict_of_answer(view: View, agent: ObservedAgent, hook: Resource, question
 
 
 def withdraw_question_changes(view: View, hook: Resource, question_id: str) -> tuple[Change, ...]:
-    """The changes that remove a question that was answered or is no longer needed."""
+    """The changes that remove an answered or withdrawn question."""
     found, agent = view.get(f"thread/{question_id}"), view.get(agent_of_hook(hook_from_json(hook.spec)))
     gone: tuple[Change, ...] = () if found is None else (Drop(found.address, found.uid),)
     if agent is None:

@@ -294,5 +294,5 @@ def _error_in(answer: JsonObject) -> str:
 
 
 def clip_words(words: Json) -> str:
-    """A text for the agent, cut to the limit; empty without one."""
+    """A text for the agent, cut to the limit; empty if the hook gave none."""
     return str(words)[: limits.HOOK_WORDS_CHARS_MAX] if words else ""

@@ -85,7 +85,7 @@ def merge_verdicts(counted: Iterable[CountedVerdict]) -> MergedVerdict:
 
 
 def sent_back_text(verdict: MergedVerdict) -> str:
-    """What an agent is told whose answer was rejected by hooks."""
+    """The text for an agent after hooks have rejected its answer."""
     return f"Your answer was sent back. Continue your work. {verdict.words}"
 
 
@@ -178,7 +178,7 @@ def _of_text(text: str, point: HookPoint) -> HookVerdict:
 
 
 def _of_first_word(text: str) -> HookVerdict | None:
-    """The decision at the beginning of a text; None without one."""
+    """The decision at the beginning of a text; None if it begins with another word."""
     first = _FIRST.match(text)
     decision = None if first is None else DECISION_WORDS.get(first[1].lower())
     if first is None or decision is None or not _is_decision(first[1], text[first.end() :]):

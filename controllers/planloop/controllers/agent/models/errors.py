@@ -129,7 +129,7 @@ def lower_case_body(body: bytes) -> str:
 
 
 def find_error(payload: JsonObject) -> Json:
-    """The error in a chunk or a whole reply: next to its choices, inside one, or instead of them. None without one."""
+    """The error in a chunk or a whole reply: next to its choices, inside one, or instead of them; else None."""
     if payload.get("error") and (found := _stated(payload)):
         return found
     base = payload.get("base_resp")

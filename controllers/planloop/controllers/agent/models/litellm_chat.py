@@ -150,7 +150,7 @@ class LitellmAdapter:
 
 
 def _provider_hint(model: str) -> str:
-    """A suggestion for a name without a provider, to be added to an error; empty if there is none."""
+    """A suggestion to add to an error about a name without a provider; empty for other names."""
     meant = with_provider(model)
     return f"; did you mean `{meant}`?" if meant else ""
 

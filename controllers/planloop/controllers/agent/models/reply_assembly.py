@@ -38,7 +38,7 @@ _NATIVE: Final = frozenset(("malformed_function_call", "unexpected_tool_call", "
 
 
 def finish_kind(stated: str) -> str:
-    """The kind of the finish reason `stated`; empty without one."""
+    """The kind of the finish reason `stated`; empty if it is empty."""
     word = _word(stated)
     return FINISH_KINDS.get(word, BROKEN) if word else ""
 
@@ -159,7 +159,7 @@ def _can_be(stated: int, counted: int, added: int) -> bool:
 
 
 def _count(raw: Json, *names: str) -> int:
-    """The first positive count among `names`; 0 if there is none."""
+    """The first positive count among `names`, or 0."""
     if not isinstance(raw, dict):
         return 0
     return next((found for name in names if (found := _number(raw.get(name)))), 0)

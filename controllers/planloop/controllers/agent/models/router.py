@@ -57,7 +57,7 @@ def find_route(real: str, table: ModelTable, around: RouteContext) -> ModelRoute
     provider = PROVIDERS.get(name.provider)
     url = name.url or config.url
     if config.api == "litellm" or not (url or provider or config.api == "openai"):
-        # A name with a URL goes to litellm only if the plan says so. Then litellm needs the provider in the name.
+        # A name with a URL goes to litellm only with `api: litellm`. Then litellm needs the provider in the name.
         found = ModelRoute(_endpoint(name.name if name.url else real, url, config, around), is_litellm=True)
     elif url:
         found = ModelRoute(_endpoint(name.name, url, config, around, provider))

@@ -85,7 +85,7 @@ def take_locks(agent: ObservedAgent, view: View, call: Resource, wants: Wants) -
 
 
 def wait_behind(agent: ObservedAgent, view: View, wants: Wants, wait_s: float | None = None) -> CallEnding | None:
-    """The wait for a task that writes these files first by the resolution of a conflict; None if there is none.
+    """The wait for a task that writes these files first by the resolution of a conflict; None without such a task.
 
     It lasts at most `wait_s` seconds, or until that task ends if `wait_s` is None.
     """

@@ -203,7 +203,7 @@ def compactable_turns(agent: ObservedAgent, window: int) -> tuple[str, ...]:
 
 
 def compact_chunks(chunks: ChunkMap, old: Sequence[str], load: LoadBlob, surplus: int) -> CompactedTranscript:
-    """Apply the tiers that need no model until `surplus` tokens are saved, or as many as possible."""
+    """Apply the tiers that need no model until `surplus` tokens are saved or nothing is left to shorten."""
     turns = {key: [decode(line) for line in load(chunks[key].blob).split(b"\n")] for key in old}
     later = _touched_after(chunks, old, load, turns)
     tiers: dict[str, int] = {}
