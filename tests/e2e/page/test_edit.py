@@ -280,7 +280,7 @@ def test_a_refused_or_held_edit_shows_the_reason_and_the_fix(
     retype(page, "  x: {run: sleep 300}\n  y: {run: sleep 300}", "  kept: {run: sleep 300, protect: true}")
     expect(part(page, "Effect")).to_contain_text("Needs approval")
     press_apply(page)
-    expect(said).to_contain_text("Needs approval")
+    expect(said).to_contain_text("Held for approval")
     shot(page, "edit-held")
     axe(page)
     assert list(live(folder)["tasks"]) == ["kept", "x", "y"]

@@ -74,12 +74,12 @@ def test_revisions_have_author_reason_verdict_and_both_sides_of_each_field(
     shot(page, "history")
     screens(page, "history")
 
-    page.get_by_label("show").select_option("refused")
+    page.get_by_label("Show").select_option("refused")
     expect(listed.get_by_role("link")).to_have_count(1)
     listed.get_by_role("link").click()
     expect(page.get_by_role("region", name=ONE).locator(".problem").first).to_be_visible()
-    page.get_by_label("show").select_option("")
-    page.get_by_label("by").select_option("agent/maker")
+    page.get_by_label("Show").select_option("")
+    page.get_by_label("Author").select_option("agent/maker")
     expect(listed.get_by_role("link")).to_have_count(1)
     expect(listed).to_contain_text("+ task/maker/")
 

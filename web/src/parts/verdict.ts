@@ -31,7 +31,7 @@ export function heldOrDone(verdict: Verdict, did: string): string {
     case "refused":
       throw refusal(verdict.faults ?? []);
     case "held":
-      return `Needs approval: ${verdict.why ?? ""}. Approve or reject ${verdict.approval ?? "it"}.`;
+      return `Held for approval: ${verdict.why ?? ""}. Approve or reject ${verdict.approval ?? "it"}.`;
     default:
       return verdict.changed === false ? "no change" : `${verdict.said ?? did}, rev ${verdict.rev}`;
   }

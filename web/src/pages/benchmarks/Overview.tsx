@@ -92,7 +92,7 @@ function Runs() {
                 <th scope="col">Compare</th>
                 <th scope="col">Run</th>
                 <th scope="col">State</th>
-                <th scope="col">Ended</th>
+                <th scope="col">Finished</th>
                 <th scope="col">Passed (95 % interval)</th>
                 <th scope="col">Cost</th>
                 <th scope="col">Age</th>

@@ -77,7 +77,7 @@ function Result({ verdict }: { verdict: Verdict }) {
       return (
         <>
           <p class="held">
-            Needs approval: {verdict.why}. <a href={linkTo(verdict.approval)}>Open the approval</a>
+            Held for approval: {verdict.why}. <a href={linkTo(verdict.approval)}>Open the approval</a>
           </p>
           <Rows rows={verdict.rows} />
         </>

@@ -32,8 +32,8 @@ export default function HistoryPage({ rest }: { rest: string }) {
           <h1 ref={heading} tabIndex={-1}>
             History
           </h1>
-          <Choice label="by" value={author} onChoose={setAuthor} options={[["", "all authors"], ["human", "users"], ["agent", "agents"], ...authors.map((one) => [one, one] as const)]} />
-          <Choice label="show" value={kind} onChoose={setKind} options={KINDS} />
+          <Choice label="Author" value={author} onChoose={setAuthor} options={[["", "all authors"], ["human", "users"], ["agent", "agents"], ...authors.map((one) => [one, one] as const)]} />
+          <Choice label="Show" value={kind} onChoose={setKind} options={KINDS} />
         </div>
         {error && <Problem error={error} />}
         {shown?.length === 0 && <p class="quiet">{author || kind ? "No revision matches the filter." : "No revisions yet."}</p>}
