@@ -309,7 +309,7 @@ async def test_a_call_that_needs_a_yes_waits_for_it_and_says_so(tmp_path: Path) 
                 answers.append(await ann.call("shell", command="echo yes"))
 
             group.start_soon(call)
-            await house.here.until(lambda: any("needs a yes" in words for words in ann.progress))
+            await house.here.until(lambda: any("needs approval" in words for words in ann.progress))
             (approval,) = house.here.store.view.list("approval")
             await house.here.gate.approve(approval.address, HUMAN_CLI)
         assert "yes" in answers[0].texts[0]
