@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any, Final
 
 from planloop.schemas.frozen import frozen
@@ -128,6 +131,49 @@ def _repositories(folder: Path) -> Iterator[Setup]:
         yield Setup({}, {"limits: {tasks: 4}": models}, "", " && ".join(before))
 
 
+class _Engine(BaseHTTPRequestHandler):
+    """A search engine that finds one page, which it serves too."""
+
+    def do_GET(self) -> None:
+        host = self.headers["Host"]
+        found = {"results": [{"url": f"http://{host}/tower", "title": "The tower", "content": "…"}]}
+        is_search = self.path.startswith("/search")
+        body = json.dumps(found) if is_search else "<p>The tower is 42 m high."
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json" if is_search else "text/html")
+        self.end_headers()
+        self.wfile.write(body.encode())
+
+    def log_message(self, *_: object) -> None:
+        """Print nothing."""
+
+
+@contextmanager
+def _web_search(folder: Path) -> Iterator[Setup]:
+    """A search engine, and models that read and write."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Engine) as engine:
+        Thread(target=engine.serve_forever, daemon=True).start()
+        page = f"http://localhost:{engine.server_port}/tower"
+        report = {"path": "report.md", "content": f"The tower is 42 m high.\n\nSource: {page}\n"}
+        ask = {"name": "agent:websearch", "arguments": {"prompt": "how high is the tower"}}
+        fetch = {"name": "fetch", "arguments": {"url": page}}
+        writer = {"model": "qwen3:14b"}
+        reader = {"model": "qwen3:8b"}
+        steps: Steps = [
+            writer | {"reply": {"calls": [ask]}, "usage": {"in": 1190, "out": 58}},
+            reader | {"reply": {"calls": [fetch]}, "usage": {"in": 900, "out": 30}},
+            reader | {"reply": {"text": "42 m."}, "usage": {"in": 980, "out": 8}},
+            writer | {"reply": {"calls": [{"name": "write", "arguments": report}]}, "usage": {"in": 1400, "out": 60}},
+            writer | {"reply": {"text": "The report is in report.md."}, "usage": {"in": 1480, "out": 12}},
+        ]
+        try:
+            with started({"steps": steps}, folder) as server:
+                real = {"localhost:8888": f"localhost:{engine.server_port}"}
+                yield Setup({}, real, f'models: {{ollama: {{url: "{server.url}"}}}}\n')
+        finally:
+            engine.shutdown()
+
+
 @contextmanager
 def _home_elsewhere(folder: Path) -> Iterator[Setup]:
     """A home outside of the plan's folder, which containers may then mount."""
@@ -150,6 +196,7 @@ SETUPS: Final[Mapping[str, Setups]] = {
     "how-to/containers.md": _home_elsewhere,
     "how-to/from-claude-code-subagents.md": _provider("ollama", steps=_writes("review.txt", "app.py:1: spaces\n")),
     "how-to/from-langgraph.md": _provider("ollama", steps=SLUG),
+    "how-to/research.md": _web_search,
     "how-to/review-team.md": _provider("ollama", steps=REVIEW, before=REPOSITORY),
     "how-to/many-repositories.md": _repositories,
     "how-to/overnight.md": _provider("openai", "OPENAI_API_KEY", NIGHT, "echo Hello > notes.md"),

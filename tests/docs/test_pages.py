@@ -18,7 +18,13 @@ from tests.docs.sessions import Terminal, check
 PAGES = {path.relative_to(pages.DOCS).as_posix(): path for path in pages.pages()}
 CONTAINERS = "how-to/containers.md"
 HEAD = "plan: page\ngoal: try it\n"
-UNORDERED = {"how-to/review-team.md", "how-to/many-repositories.md", "how-to/overnight.md", CONTAINERS}
+UNORDERED = {
+    "how-to/review-team.md",
+    "how-to/many-repositories.md",
+    "how-to/overnight.md",
+    "how-to/research.md",
+    CONTAINERS,
+}
 """Pages whose tasks run at the same time, so that revisions differ."""
 NOT_RUN = {
     "start/anthropic.md": 1,
