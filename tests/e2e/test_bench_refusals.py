@@ -56,7 +56,7 @@ def test_no_suite_begins_where_one_of_them_could_not(folder: Folder) -> None:
 
     said = folder.run("bench", "run", "suite.yaml", "other.yaml", *words)
 
-    assert (said.code, "reports/other/r is there already" in said.err) == (4, True), said.text
+    assert (said.code, "reports/other/r exists already" in said.err) == (4, True), said.text
     assert not (folder.path / "reports/mixed").exists()
 
 

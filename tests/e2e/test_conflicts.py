@@ -62,7 +62,7 @@ def test_a_person_sees_both_sides_and_rules(folder: Folder) -> None:
             no = folder.run("reject", name)
             assert (no.code, "conflict/1 cannot be rejected" in no.text, "--sequence" in no.text) == (2, True, True), no
         ruled = folder.run("approve", "conflict/1", "--merge", "--tell", "keep the names")
-        assert (ruled.code, "ruled `merge` for front" in ruled.text) == (0, True), ruled
+        assert (ruled.code, "resolved as `merge` for front" in ruled.text) == (0, True), ruled
         assert owner.ended() == 0, owner.text
     assert (folder.path / "api.py").read_text() == "by front for both\n"
     assert folder.states() == {"task/.": "done", "task/front": "done", "task/back": "done"}

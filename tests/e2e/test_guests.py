@@ -145,7 +145,7 @@ async def test_resources_are_told_of_as_the_log_moves(folder: Folder) -> None:
             await caller.until(lambda one: getattr(one, "method", "") == "notifications/resources/updated")
             while json.loads(await caller.read(task))["goal"] != "write it in Latin":
                 pass  # The first update announced the lease, and a reader may be behind the log.
-            await caller.until(lambda one: "there is news for task/guide" in news_in(one))
+            await caller.until(lambda one: "news for task/guide" in news_in(one))
             assert "write" in {tool.name for tool in (await caller.client.list_tools()).tools}
             assert folder.run("patch", ".", 'agents.helper.tools=["read"]').code == 0
             await caller.until(lambda one: getattr(one, "method", "") == "notifications/tools/list_changed")

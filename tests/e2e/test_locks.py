@@ -80,7 +80,7 @@ def test_who_holds_who_waits_and_why_is_told_and_a_person_takes_the_lock_away(fo
     }
     broken = [one for one in folder.records() if one["type"] == "lock.fenced"]
     assert [(one["actor"], one["data"]["reason"]) for one in broken] == [("human:cli", "the router comes first")]
-    told = [one for one in folder.records() if "A person took lock/src/** from you" in str(one["changes"])]
+    told = [one for one in folder.records() if "An operator took lock/src/** away from you" in str(one["changes"])]
     assert told
 
 

@@ -11,7 +11,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** A page of what a container wrote, before a byte of it. */
+        /** A page of a container's output, before a byte offset. */
         get: operations["readContainerLog"];
         put?: never;
         post?: never;
@@ -29,8 +29,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The newest page of what a container writes, then what comes, over a websocket.
-         * @description A websocket: offer the protocols `planloop.v1` and `token.TOKEN`. Each text frame is a [LogFrame](#/components/schemas/LogFrame).
+         * The newest page of a container's output, then new output as it is written, over a websocket.
+         * @description A websocket. Offer the protocols `planloop.v1` and `token.TOKEN`. Each text frame is a [LogFrame](#/components/schemas/LogFrame).
          */
         get: operations["followContainerLog"];
         put?: never;
@@ -49,8 +49,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * A conversation with the agent that works with a container, over a websocket, until the container is over.
-         * @description A websocket: offer the protocols `planloop.v1` and `token.TOKEN`. Each text frame is a [ChatFrame](#/components/schemas/ChatFrame).
+         * A conversation with the agent that works with a container, over a websocket, until the container ends.
+         * @description A websocket. Offer the protocols `planloop.v1` and `token.TOKEN`. Each text frame is a [ChatFrame](#/components/schemas/ChatFrame).
          */
         get: operations["chat"];
         put?: never;
@@ -68,7 +68,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The suites that are shipped, and those in the folder that is served. */
+        /** All suites: the built-in ones and those in the served folder. */
         get: operations["listSuites"];
         put?: never;
         post?: never;
@@ -119,7 +119,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The report over several runs: those of a suite side by side, with what tells their models apart. */
+        /** A report on several runs: the runs of a suite side by side, and how their models differ. */
         get: operations["compareRuns"];
         put?: never;
         post?: never;
@@ -136,7 +136,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** One run, how far it is, and the report over it. */
+        /** One run, its progress, and its report. */
         get: operations["getRun"];
         put?: never;
         post?: never;
@@ -154,8 +154,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * What happens in a run, over a websocket, for as long as one listens.
-         * @description A websocket: offer the protocols `planloop.v1` and `token.TOKEN`. Each text frame is a [RunFrame](#/components/schemas/RunFrame).
+         * The events of a run as they happen, over a websocket.
+         * @description A websocket. Offer the protocols `planloop.v1` and `token.TOKEN`. Each text frame is a [RunFrame](#/components/schemas/RunFrame).
          */
         get: operations["followRun"];
         put?: never;
@@ -173,7 +173,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** A case and how it went with every model; with `model` and `trial` all that one of them did. */
+        /** A case and its result with each model. With `model` and `trial`: everything that happened in that trial. */
         get: operations["getCase"];
         put?: never;
         post?: never;
@@ -190,7 +190,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What a check saw, as it is: a picture, a text, or a file. */
+        /** A file that a check recorded: an image, a text or another file. */
         get: operations["getRunBlob"];
         put?: never;
         post?: never;
@@ -207,7 +207,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Which plan is served, and what the token allows. */
+        /** The served plan, and the right that the token gives. */
         get: operations["getSession"];
         put?: never;
         post?: never;
@@ -241,7 +241,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Which plan this is, how far it is, and who runs it. */
+        /** The plan's name, its revision, and its owner process. */
         get: operations["getStatus"];
         put?: never;
         post?: never;
@@ -258,7 +258,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Everything that the plan has, as of one revision, a page at a time. */
+        /** All objects of the plan at one revision, in pages. */
         get: operations["listObjects"];
         put?: never;
         post?: never;
@@ -292,7 +292,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What `plan describe` says of an object: labels with words. */
+        /** The description of an object that `plan describe` prints, as labels and texts. */
         get: operations["describeObject"];
         put?: never;
         post?: never;
@@ -309,7 +309,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Records of the log in their order: forwards after a revision, or the newest ones before one. */
+        /** Records of the log, in order: those after a revision, or the newest ones before a revision. */
         get: operations["readLog"];
         put?: never;
         post?: never;
@@ -326,7 +326,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Messages between people, agents and controllers, the newest ones before a revision. */
+        /** Messages between people, agents and controllers: the newest ones before a revision. */
         get: operations["readMessages"];
         put?: never;
         post?: never;
@@ -343,7 +343,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Who set a value of the plan, when, why, and over what. */
+        /** Who set a value of the plan, when and why, and which value it replaced. */
         get: operations["getWhy"];
         put?: never;
         post?: never;
@@ -360,7 +360,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** An agent's life in whole turns: the newest ones before a revision, or all after one. */
+        /** An agent's conversation, in whole turns: the newest ones before a revision, or all after one. */
         get: operations["readConversation"];
         put?: never;
         post?: never;
@@ -377,7 +377,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The system prompt that an agent's model was asked with in a turn, the last one if none is named. */
+        /** The system prompt that an agent's model got in a turn, by default in its last turn. */
         get: operations["readPrompt"];
         put?: never;
         post?: never;
@@ -394,7 +394,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Who changed the plan, when and why, the newest first. */
+        /** The changes of the plan, with author, time and reason, newest first. */
         get: operations["readHistory"];
         put?: never;
         post?: never;
@@ -411,7 +411,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** One revision: what it did to each object, and each field before and after. */
+        /** One revision: its effect on each object, and each changed field before and after. */
         get: operations["readRevision"];
         put?: never;
         post?: never;
@@ -428,7 +428,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Everything that waits for a person, in words. */
+        /** Everything that waits for an operator. */
         get: operations["readWaiting"];
         put?: never;
         post?: never;
@@ -445,7 +445,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Locks, and who waits for whom. */
+        /** Locks, their holders and waiters. */
         get: operations["readWaits"];
         put?: never;
         post?: never;
@@ -462,7 +462,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** A prompt, an output or another large text that a record names. */
+        /** A prompt, an output or another large text to which a record refers. */
         get: operations["readBlob"];
         put?: never;
         post?: never;
@@ -479,7 +479,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What a running command has printed so far. */
+        /** The output of a running command so far. */
         get: operations["readOutput"];
         put?: never;
         post?: never;
@@ -496,7 +496,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What the command of a task printed in its newest run: the newest page, one before a byte, or one after it. */
+        /** The output of a task's command in its newest run: the newest page, or a page before or after a byte offset. */
         get: operations["readPrinted"];
         put?: never;
         post?: never;
@@ -513,7 +513,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** An agent as a file, to be restored elsewhere. */
+        /** An agent as a file that `restore` accepts. */
         get: operations["dumpAgent"];
         put?: never;
         post?: never;
@@ -531,8 +531,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Each record as it comes, over a websocket.
-         * @description A websocket: offer the protocols `planloop.v1` and `token.TOKEN`. Each text frame is a [Frame](#/components/schemas/Frame).
+         * Every record as it is written, over a websocket.
+         * @description A websocket. Offer the protocols `planloop.v1` and `token.TOKEN`. Each text frame is a [Frame](#/components/schemas/Frame).
          */
         get: operations["tail"];
         put?: never;
@@ -552,7 +552,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Changes the plan, or says what that would do (`dry_run`). */
+        /** Change the plan, or preview the change (`dry_run`). */
         post: operations["patch"];
         delete?: never;
         options?: never;
@@ -569,7 +569,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** What applying a file's text would do. */
+        /** Preview applying a plan file. */
         post: operations["diff"];
         delete?: never;
         options?: never;
@@ -586,7 +586,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Applies a file's text, merged into what is live. */
+        /** Apply a plan file: merge it into the live plan. */
         post: operations["applyFile"];
         delete?: never;
         options?: never;
@@ -603,7 +603,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** What applying would do, to be applied later. */
+        /** Preview applying a plan file, for `saved`. */
         post: operations["previewFile"];
         delete?: never;
         options?: never;
@@ -620,7 +620,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Applies what `preview` gave, unless the plan moved. */
+        /** Apply a preview, unless the plan has changed since. */
         post: operations["applyPreview"];
         delete?: never;
         options?: never;
@@ -637,7 +637,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Says yes to what waits, or that a hook may go. */
+        /** Approve a pending action or the removal of a hook. */
         post: operations["approve"];
         delete?: never;
         options?: never;
@@ -654,7 +654,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Says no to what waits. */
+        /** Reject a pending action. */
         post: operations["reject"];
         delete?: never;
         options?: never;
@@ -671,7 +671,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Says how a conflict goes on. */
+        /** Resolve a conflict. */
         post: operations["rule"];
         delete?: never;
         options?: never;
@@ -688,7 +688,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Takes a lock from all who hold it. */
+        /** Take a lock away from all its holders. */
         post: operations["unlock"];
         delete?: never;
         options?: never;
@@ -705,7 +705,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Says whether a call in doubt happened. */
+        /** Record whether a call of unknown outcome happened. */
         post: operations["settle"];
         delete?: never;
         options?: never;
@@ -722,7 +722,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Brings back the plan of a revision. */
+        /** Restore the plan of a revision. */
         post: operations["rollBack"];
         delete?: never;
         options?: never;
@@ -739,7 +739,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Pauses, resumes or cancels tasks. */
+        /** Pause, resume or cancel tasks. */
         post: operations["steer"];
         delete?: never;
         options?: never;
@@ -756,7 +756,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Sends a message to agents. */
+        /** Send a message to agents. */
         post: operations["send"];
         delete?: never;
         options?: never;
@@ -773,7 +773,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Says who is talked with from now on. */
+        /** Set the agent that chats talk with. */
         post: operations["moveSession"];
         delete?: never;
         options?: never;
@@ -790,7 +790,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Adds a dumped agent as a child of another. */
+        /** Add a dumped agent as a child of another agent. */
         post: operations["restore"];
         delete?: never;
         options?: never;
@@ -807,7 +807,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** The text of a prompt of a tool server. */
+        /** Get the text of a prompt from a tool server. */
         post: operations["getPrompt"];
         delete?: never;
         options?: never;
@@ -824,7 +824,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Ends whoever runs the plan. */
+        /** Stop the plan's owner process. */
         post: operations["stop"];
         delete?: never;
         options?: never;
@@ -858,7 +858,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** The faults of a text, its changes and conflicts, and what it would do. Changes nothing. */
+        /** Check a text: its errors, its changes, its conflicts and its effects. Changes nothing. */
         post: operations["lookAtEdit"];
         delete?: never;
         options?: never;
@@ -875,7 +875,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Applies a text, merged into what is live, as it was shown. */
+        /** Apply a checked text: merge it into the live plan. */
         post: operations["applyEdit"];
         delete?: never;
         options?: never;
@@ -892,7 +892,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** A text with what others changed written into it. */
+        /** Merge the changes of others into a text. */
         post: operations["mergeIntoEdit"];
         delete?: never;
         options?: never;
@@ -909,7 +909,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Writes what is live into the plan file. */
+        /** Write the live plan into the plan file. */
         post: operations["writeFile"];
         delete?: never;
         options?: never;
@@ -922,9 +922,9 @@ export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
         /**
-         * @description It is in the log at `rev`. `changed` says whether the document is another now, `notes` what it overrode.
+         * @description The change is in the log at `rev`. `changed` says whether the document changed; `notes` say what it overrode.
          *
-         *     Of a held edit that was approved, `differences` are the first, and `differences_left` is how many more there are.
+         *     After the approval of a held edit, `differences` may be only the first ones; `differences_left` counts the others.
          */
         Accepted: {
             /**
@@ -933,7 +933,7 @@ export interface components {
              */
             verdict: "accepted";
             format: number;
-            /** @description A revision of the plan's log. */
+            /** @description A revision of the plan. */
             rev: number;
             differences: components["schemas"]["Difference"][];
             /** @default 0 */
@@ -941,33 +941,33 @@ export interface components {
             notes: string[];
             changed: boolean;
             /**
-             * @description Of a ruling: what was ruled.
+             * @description For `rule`: the resolution, as text.
              * @default
              */
             said: string;
             /**
-             * @description Of a restored agent: its address.
+             * @description For `restore`: the new agent's address.
              * @default
              */
             agent: string;
             /**
-             * @description Of a restored agent: which it was.
+             * @description For `restore`: the name of the dumped agent.
              * @default
              */
             was: string;
             /**
-             * @description Of a restored agent: what came with it, in words.
+             * @description For `restore`: what was restored with the agent, as text.
              * @default []
              */
             parts: string[];
         };
-        /** @description What an agent of an entry lived through. */
+        /** @description The conversation of an agent of an entry. */
         AgentsLife: {
             /** @example task/build */
             agent: string;
             items: components["schemas"]["Item"][];
         };
-        /** @description What the agent would change; paths without a leading `/` are below its task. */
+        /** @description A patch by an external agent. Paths without a leading `/` are relative to its task. */
         AgentsPatch: {
             /** @example task/build */
             agent: string;
@@ -975,15 +975,12 @@ export interface components {
                 [key: string]: unknown;
             }[];
             /**
-             * @description Why, for the history.
+             * @description The reason, shown in the history.
              * @default
              */
             reason: string;
         };
-        /**
-         * @description A draft to apply. `shown` is the `edit` of the look that the person decided on; an edit that is not it is not
-         *     applied.
-         */
+        /** @description A draft to apply. `shown` is the `edit` of the check that the user confirmed; any other edit is not applied. */
         ApplyWish: {
             text: string;
             base: components["schemas"]["DraftBase"];
@@ -1000,17 +997,17 @@ export interface components {
             };
             shown: string;
             /**
-             * @description Why, for the history.
+             * @description The reason, shown in the history.
              * @default
              */
             reason: string;
         };
-        /** @description Yes to an approval, or to the end of a hook. `content` answers a question, by its fields. */
+        /** @description Approval of a pending action or of the removal of a hook. `content` has the answers to a question, by field. */
         Approve: {
             /** @example task/build */
             address: string;
             /**
-             * @description Why, for the history.
+             * @description The reason, shown in the history.
              * @default
              */
             reason: string;
@@ -1019,7 +1016,7 @@ export interface components {
                 [key: string]: unknown;
             } | null;
         };
-        /** @description Whether a run can be believed. */
+        /** @description Whether a run's results are reliable. */
         Believed: {
             run: string;
             seed: number | string | null;
@@ -1028,7 +1025,7 @@ export interface components {
             validated: boolean | null;
             troubles: string[];
         };
-        /** @description A call of an agent and its result, as the run's events have them. */
+        /** @description A call of an agent and its result, from the run's events. */
         BenchCall: {
             call: number;
             tool: string;
@@ -1037,9 +1034,9 @@ export interface components {
             state: string;
             text: string;
         };
-        /** @description Not JSON: the bytes themselves, of the type that they turn out to be. */
+        /** @description Not JSON: the bytes, with their detected content type. */
         Bytes: string;
-        /** @description What a case is made of. */
+        /** @description The parameters of a case. */
         CaseAbout: {
             language: string;
             tags: {
@@ -1055,9 +1052,9 @@ export interface components {
             };
             within_s: number;
         };
-        /** @description An entry where a model is named, else the case. */
+        /** @description The entry of the requested model, or the case. */
         CaseAnswer: components["schemas"]["CaseTold"] | components["schemas"]["EntryTold"];
-        /** @description A case of a run, and how it went. */
+        /** @description A case of a run, and its results. */
         CaseTold: {
             suite: string;
             run: string;
@@ -1067,9 +1064,9 @@ export interface components {
             checks: components["schemas"]["WrittenCheck"][];
             entries: components["schemas"]["EntryLine"][];
         };
-        /** @description A line of `plan history`. `did` is what came of it; `is_document` says that it made the plan another. */
+        /** @description A line of `plan history`. `did` is the outcome. `is_document` says whether the plan document changed. */
         Change: {
-            /** @description A revision of the plan's log. */
+            /** @description A revision of the plan. */
             rev: number;
             /** @description Seconds since 1970, UTC. */
             at: number;
@@ -1080,9 +1077,9 @@ export interface components {
             cause: number | null;
             is_document: boolean;
         };
-        /** @description A revision with all that is known of it. */
+        /** @description A revision with all details. */
         ChangeDetail: {
-            /** @description A revision of the plan's log. */
+            /** @description A revision of the plan. */
             rev: number;
             /** @description Seconds since 1970, UTC. */
             at: number;
@@ -1108,16 +1105,16 @@ export interface components {
             text: string;
             error: string;
         };
-        /** @description The container is over, and so is the conversation. */
+        /** @description The container has ended, and with it the conversation. */
         ChatEnded: {
             container: string;
             state: string;
             why: string;
         };
         /**
-         * @description The first has `agent`, `right`, `items` and `earlier`; each other one of the rest.
+         * @description A frame of a chat. The first one has `agent`, `right`, `items` and `earlier`; each later one has one other field.
          *
-         *     To say something, send `{"text", "id", "delivery"}`; all but the text may be left out.
+         *     To send a message, send `{"text", "id", "delivery"}`. `id` and `delivery` are optional.
          */
         ChatFrame: {
             /** @default null */
@@ -1139,13 +1136,13 @@ export interface components {
             /** @default null */
             said: components["schemas"]["ChatSaid"] | null;
         };
-        /** @description What was said was not sent. */
+        /** @description The message was not sent. */
         ChatRefused: {
             id: string;
             summary: string;
             hint: string;
         };
-        /** @description A stretch of what its model writes. Another `reply` begins anew: a model may be asked again in the same turn. */
+        /** @description Text that the agent's model has just written. Another `reply` is another request, possibly in the same turn. */
         ChatSaid: {
             /** @example task/build */
             agent: string;
@@ -1153,13 +1150,13 @@ export interface components {
             reply: string;
             text: string;
         };
-        /** @description What was said is with its agent, in that state; `id` is the one that it was said with. */
+        /** @description The message was sent to the agent, which is in `state`. `id` is the id that the client gave. */
         ChatSent: {
             id: string;
             message: string;
             state: string;
         };
-        /** @description What came of a check. */
+        /** @description The result of a check. */
         Checked: {
             check: string;
             kind: string;
@@ -1170,9 +1167,10 @@ export interface components {
             blobs: components["schemas"]["Seen"][];
         };
         /**
-         * @description Both sides changed what stands at `path`. The sides are YAML, null where nothing stands.
+         * @description A conflict: the draft and the live plan both changed `path`. The sides are YAML, null for a missing value.
          *
-         *     `taken` is null until it is chosen. The id names both sides: when one moves on, it is another conflict.
+         *     `taken` is the chosen side, null before the choice. The id depends on both sides, so a further change of either side
+         *     makes another conflict.
          */
         Clash: {
             id: string;
@@ -1192,7 +1190,7 @@ export interface components {
             /** @enum {string} */
             kind: "oracle" | "nop" | "cheat" | "mutant" | "tested";
             rate: number | null;
-            /** @description From and to, at 95 %; null where nothing is known. */
+            /** @description The 95 % confidence interval, from and to; null if unknown. */
             interval: [
                 number,
                 number
@@ -1206,39 +1204,43 @@ export interface components {
             usd_words: string;
             tokens_words: string;
         };
-        /** @description What a person types: to go on with a run, to report on it, to look into its plan (empty: there is none). */
+        /** @description Commands that resume a run, report on it, and show its plan (empty if it has none). */
         Commands: {
             resume: string;
             report: string;
             plan: string;
         };
-        /** @description The report over several runs. */
+        /** @description The report on several runs. */
         Comparison: {
             runs: string[];
             report: components["schemas"]["Report"];
         };
-        /** @description A ground of a refusal, with the cure. */
+        /** @description A reason for a refusal, with a fix. */
         Complaint: {
             text: string;
             hint: string;
         };
-        /** @description Whole turns, in order. `earlier` is the `before` of the page before, null at the start; `rev` goes as `after`. */
+        /**
+         * @description Whole turns, in order. For the previous page, send `earlier` as `before`; null on the first page.
+         *
+         *     For later turns, send `rev` as `after`.
+         */
         Conversation: {
-            /** @description A revision of the plan's log. */
+            /** @description A revision of the plan. */
             rev: number;
             items: components["schemas"]["Item"][];
             earlier: number | null;
         };
-        /** @description One receiver: the message's id, the state of the agent, and whether it is new (no message had its key). */
+        /** @description A receiver: the message's id, the agent's state, and whether the message is new (no earlier one had its key). */
         Delivered: {
             to: string;
             id: string;
             state: string;
             is_new: boolean;
         };
-        /** @description An object in words. */
+        /** @description The description of an object, as text. */
         Described: {
-            /** @description A revision of the plan's log. */
+            /** @description A revision of the plan. */
             rev: number;
             /** @example task/build */
             address: string;
@@ -1249,7 +1251,7 @@ export interface components {
         Description: {
             [key: string]: unknown;
         };
-        /** @description One object's change, and what it does to work that runs. */
+        /** @description The change of one object, and its effect on running work. */
         Difference: {
             /** @enum {string} */
             action: "cancel" | "replace" | "restart" | "message" | "start" | "move" | "pause" | "resume" | "continue" | "attach" | "detach" | "change" | "adopt" | "none";
@@ -1262,18 +1264,18 @@ export interface components {
             /** @default  */
             was: string;
         };
-        /** @description What an edit does to an object: a line of `plan diff` in its parts. */
+        /** @description The effect of an edit on an object: the parts of a line of `plan diff`. */
         Doing: {
             sign: string;
             name: string;
             does: string;
             words: string;
         };
-        /** @description A call that began and whose outcome nobody saw. */
+        /** @description A call of unknown outcome: it started, and a crash prevented the result from being recorded. */
         Doubt: {
             /** @example task/build */
             address: string;
-            /** @description A revision of the plan's log. */
+            /** @description A revision of the plan. */
             rev: number;
             what: string;
             tool: string;
@@ -1283,7 +1285,7 @@ export interface components {
             started_at: number | null;
             why: string;
         };
-        /** @description A text, what it was begun on, and what was chosen (`mine` or `live`) in conflicts, by their ids. */
+        /** @description A text, the state that it is based on, and by conflict id the side that was chosen (`mine` or `live`). */
         Draft: {
             text: string;
             base: components["schemas"]["DraftBase"];
@@ -1299,29 +1301,29 @@ export interface components {
                 [key: string]: "mine" | "live";
             };
         };
-        /** @description What a text was begun on: the plan's uid, and the revision of its document. */
+        /** @description The state that a draft is based on: the plan's uid, and the revision of its document. */
         DraftBase: {
             uid: string;
-            /** @description A revision of the plan's log. */
+            /** @description A revision of the plan. */
             rev: number;
         };
-        /** @description Removes the object. */
+        /** @description Removes an object. */
         Drop: {
             drop: string;
             uid: string;
         };
-        /** @description An agent as a file's text, and how many turns are in it. */
+        /** @description An agent as the text of a file, and the number of turns in it. */
         Dump: {
             agent: string;
             text: string;
             turns: number;
             /**
-             * @description What else is in it, in words: `1 agent below it`, `2 hooks`.
+             * @description Its other content: `1 agent below it`, `2 hooks`.
              * @default []
              */
             parts: string[];
         };
-        /** @description Why the gate says no, where, by which rule, and the cure. */
+        /** @description Why the gate refuses an edit: the place, the rule, and a fix. */
         EditFault: {
             at: string;
             message: string;
@@ -1329,10 +1331,10 @@ export interface components {
             hint: string;
         };
         /**
-         * @description The live plan as a text that compiles to exactly what is live.
+         * @description The live plan as a text that compiles to exactly the live document.
          *
-         *     It is that of the plan `file` with what is live written into it, or, saying `why`, in canonical form. `blob` is the
-         *     digest of the file content that it came from, empty when it came from none.
+         *     It is the text of the plan `file` with the live changes written into it. If that is not possible, it is in canonical
+         *     form, and `why` says why. `blob` is the digest of the file's content, empty if no file was used.
          */
         EditText: {
             text: string;
@@ -1344,10 +1346,10 @@ export interface components {
             blob: string;
         };
         /**
-         * @description What came of an edit.
+         * @description The result of applying an edit.
          *
-         *     `shown`: nothing, for it is not the edit that was shown; `look` says what it is. Else as of a patch: `accepted` with
-         *     the `draft` to go on with, `held` with the `approval` that it waits for, `refused` with the `faults`.
+         *     `shown`: nothing was applied, because the edit is not the confirmed one; `look` has the new check. `accepted`: the
+         *     edit is live; `draft` is the text to continue with. `held`: it waits for `approval`. `refused`: `faults` say why.
          */
         EditVerdict: {
             /** @enum {string} */
@@ -1355,7 +1357,7 @@ export interface components {
             /** @default null */
             look: components["schemas"]["Look"] | null;
             /**
-             * @description A revision of the plan's log.
+             * @description A revision of the plan.
              * @default 0
              */
             rev: number;
@@ -1374,7 +1376,7 @@ export interface components {
             /** @default [] */
             faults: components["schemas"]["EditFault"][];
         };
-        /** @description What an edit does to one object, as `plan diff` says it. */
+        /** @description The effect of an edit on one object, in the words of `plan diff`. */
         EffectRow: {
             /** @example task/build */
             address: string;
@@ -1383,7 +1385,7 @@ export interface components {
             action: string;
             words: string;
         };
-        /** @description What applying would do. `hold` says why it would wait for a yes, empty when it would not. */
+        /** @description The effects of applying an edit. `hold` says why it would wait for approval; empty if it would not. */
         EffectsPreview: {
             rows: components["schemas"]["EffectRow"][];
             unmoved: string;
@@ -1392,7 +1394,7 @@ export interface components {
             hold: string;
             notes: string[];
         };
-        /** @description How a case went with one model in one trial. `touched`: a person had a hand in it. */
+        /** @description The result of a case with one model in one trial. `touched`: a person intervened. */
         EntryLine: {
             model: string;
             trial: number;
@@ -1404,7 +1406,7 @@ export interface components {
             seconds: string;
             usage: components["schemas"]["Used"] | null;
         };
-        /** @description One entry with all that it did. */
+        /** @description One entry with everything that happened in it. */
         EntryTold: {
             model: string;
             trial: number;
@@ -1425,18 +1427,18 @@ export interface components {
             figures: components["schemas"]["Figure"][];
             transcripts: components["schemas"]["AgentsLife"][];
         };
-        /** @description Why a request was turned away: `exit` as a command would end, what is wrong, and a cure that works. */
+        /** @description Why a request was refused: the exit code that a command would have, what is wrong, and how to fix it. */
         Error: {
             exit: number;
             summary: string;
             hint: string;
         };
-        /** @description A line of a description: its label and what is said under it. */
+        /** @description A line of a description: its label and its text. */
         Fact: {
             label: string;
             text: string;
         };
-        /** @description One ground for a refusal, with where in the document and what to do about it. */
+        /** @description A reason for a refusal, with the place in the document and a fix. */
         Fault: {
             rule: string;
             message: string;
@@ -1445,26 +1447,26 @@ export interface components {
             /** @default  */
             code: string;
         };
-        /** @description A field of the plan that an edit touches, with its value on both sides; null where there is none. */
+        /** @description A field of the plan that an edit changes, with its value before and after; null if the field is not set. */
         FieldChange: {
             sign: string;
             path: string;
             before: string | null;
             after: string | null;
         };
-        /** @description A soft figure. */
+        /** @description A soft figure: a measured value that does not decide the verdict. */
         Figure: {
             figure: string;
             value: string;
         };
-        /** @description What applying the file would do. `foreign` is what others changed and stays, `document` what would be live. */
+        /** @description What applying the file would do. `foreign` are changes of others that stay; `document` is the new document. */
         FilePreview: {
             /** @enum {string} */
             verdict: "preview" | "refused";
             format: number;
-            /** @description A revision of the plan's log. */
+            /** @description A revision of the plan. */
             rev: number;
-            /** @description A revision of the plan's log. */
+            /** @description A revision of the plan. */
             document_rev: number;
             differences: components["schemas"]["Difference"][];
             ops: (components["schemas"]["OpPut"] | components["schemas"]["OpMove"] | components["schemas"]["OpRemove"])[];
@@ -1477,7 +1479,7 @@ export interface components {
                 [key: string]: unknown;
             };
         };
-        /** @description Where the live plan stays other than the file says. */
+        /** @description A place where the live plan stays different from the file. */
         Foreign: {
             /** @enum {string} */
             op: "add" | "remove" | "replace";
@@ -1485,25 +1487,25 @@ export interface components {
             /** @default  */
             by: string;
             /**
-             * @description A revision of the plan's log.
+             * @description A revision of the plan.
              * @default 0
              */
             rev: number;
         };
-        /** @description One frame of the tail: the records after the frame before, up to `rev`. */
+        /** @description A frame of the tail: the records since the previous frame, up to `rev`. */
         Frame: {
-            /** @description A revision of the plan's log. */
+            /** @description A revision of the plan. */
             rev: number;
             records: components["schemas"]["LogRecord"][];
         };
-        /** @description It stands in the log. `is_run`: somebody is there to do it now. */
+        /** @description The call is in the log. `is_new`: it was not there before. `is_run`: an owner is running to execute it. */
         Heard: {
-            /** @description A revision of the plan's log. */
+            /** @description A revision of the plan. */
             rev: number;
             is_new: boolean;
             is_run: boolean;
         };
-        /** @description It waits as the object at `approval`; `why` says for what. */
+        /** @description The change waits for approval as the object at `approval`; `why` says why. */
         Held: {
             /**
              * @description discriminator enum property added by openapi-typescript
@@ -1511,7 +1513,7 @@ export interface components {
              */
             verdict: "held";
             format: number;
-            /** @description A revision of the plan's log. */
+            /** @description A revision of the plan. */
             rev: number;
             differences: components["schemas"]["Difference"][];
             /** @default 0 */
@@ -1523,24 +1525,24 @@ export interface components {
             /** @default  */
             was: string;
         };
-        /** @description Revisions, the newest first. `earlier` is the `before` of the next page; `authors` are all there are. */
+        /** @description Revisions, newest first. For the next page, send `earlier` as `before`. `authors` are all authors of the plan. */
         History: {
-            /** @description A revision of the plan's log. */
+            /** @description A revision of the plan. */
             rev: number;
             revisions: components["schemas"]["Change"][];
             earlier: number | null;
             authors: string[];
         };
         /**
-         * @description One thing in an agent's life. What belongs to a call has its address as `call`.
+         * @description An item of a conversation. Items about a call have the call's address in `call`.
          *
-         *     `turn` has `turn`, `reasons` and `told`; `said` a `text`; `call` its `tool` and `arguments`; `verdict` the `hook`,
-         *     the `point`, a `decision`; `waits` says `why`; `result` has a `state` and a `text`; `ended` is the end of a turn;
-         *     `life` is between turns. Of a task (`plan logs task/x -o json`), `life` has its state as `word`, and `result` is the
-         *     end of its command, or with `check`, the number of an acceptance check, what that found.
+         *     `turn` has `turn`, `reasons` and `told`; `said` has `text`; `call` has `tool` and `arguments`; `verdict` has `hook`,
+         *     `point` and `decision`; `waits` has `why`; `result` has `state` and `text`; `ended` is the end of a turn; `life` is
+         *     an event between turns. For a task (`plan logs task/x -o json`), `life` has the task's state in `word`, and `result`
+         *     is the result of its command or, if `check` has the number of an acceptance check, of that check.
          */
         Item: {
-            /** @description A revision of the plan's log. */
+            /** @description A revision of the plan. */
             rev: number;
             /** @description Seconds since 1970, UTC. */
             at: number;
@@ -1549,7 +1551,7 @@ export interface components {
             /** @default  */
             text: string;
             /**
-             * @description Characters of the text that are not here.
+             * @description The number of characters that were cut from the text.
              * @default 0
              */
             left: number;
@@ -1610,28 +1612,28 @@ export interface components {
             /** @default  */
             check: string;
         };
-        /** @description The client is still there. */
+        /** @description Renewal of a lease. */
         KeepSeat: {
             /** @example task/build */
             agent: string;
-            /** @description Its number, which rises with every taking. */
+            /** @description The number of the lease. Each new lease has a higher one. */
             seat: number;
             key: string;
         };
-        /** @description The client plays the agent no longer. */
+        /** @description Release of a lease. */
         LeaveSeat: {
             /** @example task/build */
             agent: string;
-            /** @description Its number, which rises with every taking. */
+            /** @description The number of the lease. Each new lease has a higher one. */
             seat: number;
             key: string;
             /**
-             * @description Why, for the history.
+             * @description The reason, shown in the history.
              * @default
              */
             why: string;
         };
-        /** @description A grant. */
+        /** @description An owner that has the lock. */
         LockHolder: {
             owner: string;
             /** @enum {string} */
@@ -1642,7 +1644,7 @@ export interface components {
             until: string;
             reason: string;
         };
-        /** @description A grant that was taken away, and was not told yet. */
+        /** @description A holder that lost the lock and has not been notified yet. */
         LockLoss: {
             owner: string;
             how: string;
@@ -1651,7 +1653,7 @@ export interface components {
             at: number;
             reason: string;
         };
-        /** @description A lock with its holders and its queue, each in the order in which they came. */
+        /** @description A lock, with its holders and waiters in order of arrival. */
         LockState: {
             /** @example task/build */
             address: string;
@@ -1661,7 +1663,7 @@ export interface components {
             waiters: components["schemas"]["LockWaiter"][];
             lost: components["schemas"]["LockLoss"][];
         };
-        /** @description A wish; `waiting` is the call or task that waits. */
+        /** @description An owner that waits for the lock. `waiting` is its call or task. */
         LockWaiter: {
             owner: string;
             waiting: string;
@@ -1671,7 +1673,7 @@ export interface components {
             since: number;
             reason: string;
         };
-        /** @description What came. With `log` another output begins, `left` bytes of which are not here. */
+        /** @description New output. If `log` is set, another output starts here; `left` bytes before it are not sent. */
         LogFrame: {
             text: string;
             /** @default null */
@@ -1682,20 +1684,20 @@ export interface components {
             left: number;
         };
         /**
-         * @description Records in their order; `rev` is how far the log is. `next` goes on in the same direction, null at its end.
+         * @description Records in order. `rev` is the newest revision of the log.
          *
-         *     Forwards it is the next `after`, backwards the next `before`.
+         *     For the next page in the same direction, send `next` as `after` or `before`; null on the last page.
          */
         LogPage: {
-            /** @description A revision of the plan's log. */
+            /** @description A revision of the plan. */
             rev: number;
             records: components["schemas"]["LogRecord"][];
             next: number | null;
         };
-        /** @description One revision: who did what, and the changes that it makes. The objects are the fold of these. */
+        /** @description A record of the log: one revision, with its actor, its type and its changes of objects. */
         LogRecord: {
             v: number;
-            /** @description A revision of the plan's log. */
+            /** @description A revision of the plan. */
             rev: number;
             /** @description Seconds since 1970, UTC. */
             at: number;
@@ -1718,10 +1720,10 @@ export interface components {
             also: components["schemas"]["Step"][];
         };
         /**
-         * @description What there is to say of a draft on the plan as it is at `base`.
+         * @description The check of a draft against the plan at `base`.
          *
-         *     `faults` are the compiler's, `fault_count` how many there are in all; with an error among them it is not sound.
-         *     `changes` are what the draft changes of the live plan, `edit` names just these.
+         *     `faults` are errors and warnings of the compiler, `fault_count` the number of all of them. `is_sound` is false if
+         *     there are errors. `changes` are the draft's changes of the live plan; `edit` identifies exactly these changes.
          */
         Look: {
             base: components["schemas"]["DraftBase"];
@@ -1735,7 +1737,7 @@ export interface components {
             edit: string;
             preview: components["schemas"]["EffectsPreview"] | null;
         };
-        /** @description A draft to look at; with `preview` also what it would do to what runs. */
+        /** @description A draft to check. With `preview`, its effects on running work are computed, too. */
         LookWish: {
             text: string;
             base: components["schemas"]["DraftBase"];
@@ -1753,7 +1755,7 @@ export interface components {
             /** @default false */
             preview: boolean;
         };
-        /** @description Says that the object is to go, or which finalizers are left. */
+        /** @description Marks an object for deletion, or sets its remaining finalizers. */
         Mark: {
             mark: string;
             uid: string;
@@ -1762,9 +1764,9 @@ export interface components {
             /** @default [] */
             finalizers: string[];
         };
-        /** @description What one told another; `rev` is the record that tells of it. */
+        /** @description A message. `rev` is the revision of its record. */
         Message: {
-            /** @description A revision of the plan's log. */
+            /** @description A revision of the plan. */
             rev: number;
             id: string;
             /** @enum {string} */
@@ -1798,20 +1800,20 @@ export interface components {
             /** @default true */
             wakes: boolean;
         };
-        /** @description Messages in their order. `next` is the `before` of the page before this one, null at the start. */
+        /** @description Messages in order. For the previous page, send `next` as `before`; null on the first page. */
         Messages: {
-            /** @description A revision of the plan's log. */
+            /** @description A revision of the plan. */
             rev: number;
             messages: components["schemas"]["Message"][];
             next: number | null;
         };
-        /** @description How a model stands: `interval` is that of the rate, which counts what passed of what is decided. */
+        /** @description The result of a model. `rate` is the share of decided trials that passed, with its `interval`. */
         ModelLine: {
             model: string;
             /** @enum {string} */
             kind: "oracle" | "nop" | "cheat" | "mutant" | "tested";
             rate: number | null;
-            /** @description From and to, at 95 %; null where nothing is known. */
+            /** @description The 95 % confidence interval, from and to; null if unknown. */
             interval: [
                 number,
                 number
@@ -1819,51 +1821,51 @@ export interface components {
             words: string;
             passed: string;
         };
-        /** @description Takes the object to another address. */
+        /** @description Moves an object to another address. */
         Move: {
             move: string;
             uid: string;
             to: string;
         };
-        /** @description The agent that is talked with from now on. */
+        /** @description The agent that chats talk with from now on. */
         MoveSession: {
             /** @example task/build */
             to: string;
         };
-        /** @description Nothing was done: the document is at another revision than the one that the patch was made for. */
+        /** @description Nothing was changed, because the document has changed since the revision that the patch was made for. */
         Moved: {
             /** @constant */
             verdict: "moved";
-            /** @description A revision of the plan's log. */
+            /** @description A revision of the plan. */
             rev: number;
-            /** @description A revision of the plan's log. */
+            /** @description A revision of the plan. */
             document_rev: number;
         };
-        /** @description A text to go on with, and what it is begun on. */
+        /** @description The text to continue editing, and the state that it is based on. */
         NewDraft: {
             text: string;
             base: components["schemas"]["DraftBase"];
             blob: string;
         };
-        /** @description Objects as of `rev`. `next` is null on the last page, else what to give as `from`, with `rev` as `at`. */
+        /** @description Objects at the revision `rev`. For the next page, send `next` as `from` and `rev` as `at` (`next` null: none). */
         Objects: {
-            /** @description A revision of the plan's log. */
+            /** @description A revision of the plan. */
             rev: number;
             objects: components["schemas"]["Resource"][];
             next: string | null;
             /**
-             * @description Which log `rev` is of; said over TCP.
+             * @description Identifies the log that `rev` belongs to. Only the gateway sets it, not the owner.
              * @default
              */
             log: string;
         };
-        /** @description A page of output in whole lines; it begins at the byte `start`. */
+        /** @description A page of output, in whole lines. It starts at the byte `start`. */
         OlderLog: {
             log: string;
             start: number;
             text: string;
         };
-        /** @description An operation of RFC 6902 that brings something from elsewhere in the document. */
+        /** @description An RFC 6902 operation that moves or copies a value within the document. */
         OpMove: {
             /**
              * @description discriminator enum property added by openapi-typescript
@@ -1875,7 +1877,7 @@ export interface components {
             /** @example /tasks/build/goal */
             from: string;
         };
-        /** @description An operation of RFC 6902 that says what is, or is to be, somewhere in the plan document. */
+        /** @description An RFC 6902 operation with a value: it sets or tests the value at a path of the plan document. */
         OpPut: {
             /**
              * @description discriminator enum property added by openapi-typescript
@@ -1886,7 +1888,7 @@ export interface components {
             path: string;
             value: unknown;
         };
-        /** @description An operation of RFC 6902 that takes something away. */
+        /** @description An RFC 6902 operation that removes a value. */
         OpRemove: {
             /**
              * @description discriminator enum property added by openapi-typescript
@@ -1896,7 +1898,7 @@ export interface components {
             /** @example /tasks/build/goal */
             path: string;
         };
-        /** @description Two agents that want the same files, and what may be ruled. */
+        /** @description A conflict between two agents over the same files, and the ways to resolve it. */
         OpenConflict: {
             /** @example task/build */
             address: string;
@@ -1916,7 +1918,7 @@ export interface components {
             /** @default null */
             ruling: components["schemas"]["Ruled"] | null;
         };
-        /** @description The same, with who made it live; empty and 0 where that is not known. */
+        /** @description A change that another author made, with author and revision; empty and 0 if they are not known. */
         OthersChange: {
             /** @enum {string} */
             op: "add" | "remove" | "replace";
@@ -1926,23 +1928,23 @@ export interface components {
             by: string;
             rev: number;
         };
-        /** @description What was changed live since the text was begun; `count` is how many there are in all. */
+        /** @description Live changes since the draft's base. `count` is the number of all changes; `changes` may have fewer. */
         OthersChanges: {
             count: number;
             changes: components["schemas"]["OthersChange"][];
         };
-        /** @description What a command printed from a byte on, at most a page; `next` is where to go on. */
+        /** @description A page of a command's output. `next` is the offset of the next page. */
         Output: {
             text: string;
             next: number;
         };
-        /** @description Whose value was replaced. */
+        /** @description The author and revision of the replaced value. */
         Over: {
-            /** @description A revision of the plan's log. */
+            /** @description A revision of the plan. */
             rev: number;
             by: string;
         };
-        /** @description Two models on the cases that both were given: how much more the first passes, of 1, with its interval. */
+        /** @description A comparison of two models on their common cases: the difference of the pass rates, with its interval. */
         PairTold: {
             a: string;
             b: string;
@@ -1950,7 +1952,7 @@ export interface components {
             words: string;
             sentence: string;
             difference: number | null;
-            /** @description From and to, at 95 %; null where nothing is known. */
+            /** @description The 95 % confidence interval, from and to; null if unknown. */
             interval: [
                 number,
                 number
@@ -1958,31 +1960,32 @@ export interface components {
             is_distinguishable: boolean;
         };
         /**
-         * @description All operations are made, or none. `base_rev` is the revision that the author had read, the present one if 0.
+         * @description A patch of the plan. Either all its operations are applied or none.
          *
-         *     With `document_rev` nothing is done when the live document is at another one.
+         *     `base_rev` is the revision that the author read; 0 means the current one. If `document_rev` is set and the live
+         *     document is at another revision, nothing is changed.
          */
         Patch: {
             ops: (components["schemas"]["OpPut"] | components["schemas"]["OpMove"] | components["schemas"]["OpRemove"])[];
             /**
-             * @description Why, for the history.
+             * @description The reason, shown in the history.
              * @default
              */
             reason: string;
             /**
-             * @description A revision of the plan's log.
+             * @description A revision of the plan.
              * @default 0
              */
             base_rev: number;
             /** @default null */
             document_rev: number | null;
             /**
-             * @description Only say what it would do.
+             * @description Only preview the change.
              * @default false
              */
             dry_run: boolean;
             /**
-             * @description Let it pass where it would be held for a yes.
+             * @description Apply the patch without waiting for approval.
              * @default false
              */
             is_approved: boolean;
@@ -1993,25 +1996,25 @@ export interface components {
             patch: string;
             ops: (components["schemas"]["OpPut"] | components["schemas"]["OpMove"] | components["schemas"]["OpRemove"])[];
         };
-        /** @description A place in a text: line and column from 1, `offset` in characters from 0. */
+        /** @description A position in a text: line and column from 1, `offset` in characters from 0. */
         Point: {
             line: number;
             column: number;
             offset: number;
         };
         /**
-         * @description What it would do; nothing was written. `refused`: nothing, for `faults`.
+         * @description What a change would do. Nothing was written. If `verdict` is `refused`, `faults` say why.
          *
-         *     `hold` says why it would wait for a yes, empty when it would not; `stops` refuse it when it is submitted as it is.
-         *     `does` and `summary` say it in words, where that is asked for.
+         *     `hold` says why the change would wait for approval; empty if it would not. `stops` are reasons for which it would be
+         *     refused if it were submitted unchanged. `does` and `summary` are the effects as text; not every operation sets them.
          */
         Preview: {
             /** @enum {string} */
             verdict: "preview" | "refused";
             format: number;
-            /** @description A revision of the plan's log. */
+            /** @description A revision of the plan. */
             rev: number;
-            /** @description A revision of the plan's log. */
+            /** @description A revision of the plan. */
             document_rev: number;
             differences: components["schemas"]["Difference"][];
             ops: (components["schemas"]["OpPut"] | components["schemas"]["OpMove"] | components["schemas"]["OpRemove"])[];
@@ -2025,10 +2028,10 @@ export interface components {
             summary: string;
         };
         /**
-         * @description A page of what the command of a task printed, at most 64 KiB.
+         * @description A page of the output of a task's command, at most 64 KiB, from the byte `start` to the byte before `next`.
          *
-         *     It begins at the byte `start` and ends before the byte `next`. `log` is another for another run; when that or
-         *     `start` is not what was asked for, what one has of it is over, and this is the newest page.
+         *     `log` identifies the run. If `log` has changed or `start` is not the requested offset, the earlier output is gone,
+         *     and this is the newest page of another run.
          */
         Printed: {
             log: string;
@@ -2038,7 +2041,7 @@ export interface components {
             /** @description Nothing will be added: the command has ended. */
             is_over: boolean;
         };
-        /** @description A prompt of a tool server, for `agent`. */
+        /** @description A prompt of a tool server, requested for `agent`. */
         Prompt: {
             server: string;
             name: string;
@@ -2053,23 +2056,20 @@ export interface components {
         PromptText: {
             text: string;
         };
-        /** @description Who proves the checks right. */
+        /** @description The scripted solutions that test the checks of a case. */
         Proofs: {
             oracle: string[];
             mutant: string[];
             cheat: string[] | "standard";
         };
-        /**
-         * @description The plan file as it was written. `is_text` says that it holds the very text that was sent; `blob` is its digest
-         *     then.
-         */
+        /** @description The plan file after writing. `is_text`: its content is exactly the text that was sent, with the digest `blob`. */
         Pulled: {
             file: string;
             changed: number;
             is_text: boolean;
             blob: string;
         };
-        /** @description Creates the object, or replaces its spec. A new uid means a new object; `with` is merged into its status. */
+        /** @description Creates an object or replaces its spec. A new uid means a new object. `with` is merged into its status. */
         Put: {
             put: string;
             uid: string;
@@ -2087,11 +2087,11 @@ export interface components {
                 [key: string]: unknown;
             };
         };
-        /** @description The answer to a request that was turned away. Nothing was changed. */
+        /** @description The answer to a request that was refused. Nothing was changed. */
         Refusal: {
             error: components["schemas"]["Error"];
         };
-        /** @description Nothing changed. All grounds at once; the refusal is recorded at `rev`. */
+        /** @description Nothing was changed. The refusal is recorded at `rev`, with all its reasons. */
         Refused: {
             /**
              * @description discriminator enum property added by openapi-typescript
@@ -2099,7 +2099,7 @@ export interface components {
              */
             verdict: "refused";
             format: number;
-            /** @description A revision of the plan's log. */
+            /** @description A revision of the plan. */
             rev: number;
             differences: components["schemas"]["Difference"][];
             /** @default 0 */
@@ -2112,28 +2112,28 @@ export interface components {
             /** @default  */
             was: string;
         };
-        /** @description No to an approval. */
+        /** @description Rejection of a pending action. */
         Reject: {
             /** @example task/build */
             address: string;
             /**
-             * @description Why, for the history.
+             * @description The reason, shown in the history.
              * @default
              */
             reason: string;
         };
-        /** @description Another place that has to do with a fault. */
+        /** @description A second place that is related to an error. */
         RelatedSpan: {
             message: string;
             pointer: string | null;
             span: components["schemas"]["Span"] | null;
         };
-        /** @description A report: a section a suite, and all of them at a glance where there are several. */
+        /** @description A report: one section per suite, and an overview if there are several suites. */
         Report: {
             glance: components["schemas"]["Sheet"][];
             sections: components["schemas"]["Section"][];
         };
-        /** @description An object: what is wanted (`spec`) and what is observed (`status`), whose members depend on its kind. */
+        /** @description An object: its desired state (`spec`) and its observed state (`status`). Their fields depend on the kind. */
         Resource: {
             kind: string;
             address: string;
@@ -2149,12 +2149,12 @@ export interface components {
             owner: string | null;
             finalizers: string[];
             deleting: boolean;
-            /** @description A revision of the plan's log. */
+            /** @description A revision of the plan. */
             created_rev: number;
-            /** @description A revision of the plan's log. */
+            /** @description A revision of the plan. */
             rev: number;
         };
-        /** @description A file that `dump` gave, as a child of the agent `under`. `name` is the child's id, empty for the one it had. */
+        /** @description A file from `dump`, to be added as a child of the agent `under` with the id `name`, by default its old id. */
         Restore: {
             /** @example task/build */
             under: string;
@@ -2162,22 +2162,22 @@ export interface components {
             /** @default  */
             name: string;
         };
-        /** @description Owners that wait for each other. */
+        /** @description A deadlock: owners that wait for each other. */
         Ring: {
             owners: string[];
             words: string;
         };
-        /** @description The revision to go back to. */
+        /** @description The revision to restore. */
         Rollback: {
-            /** @description A revision of the plan's log. */
+            /** @description A revision of the plan. */
             rev: number;
             /**
-             * @description Why, for the history.
+             * @description The reason, shown in the history.
              * @default
              */
             reason: string;
             /**
-             * @description Only say what it would do.
+             * @description Only preview the change.
              * @default false
              */
             dry_run: boolean;
@@ -2185,7 +2185,11 @@ export interface components {
             is_approved: boolean;
         };
         RollbackAnswer: components["schemas"]["Accepted"] | components["schemas"]["Held"] | components["schemas"]["Refused"] | components["schemas"]["Preview"];
-        /** @description How a conflict goes on. `for` is whom the ruling is about, the usual one if empty; `plan` what both are told. */
+        /**
+         * @description The resolution of a conflict. `for` is the agent that it concerns, by default the usual one for `how`.
+         *
+         *     `plan` is a text for both agents.
+         */
         Rule: {
             /** @example task/build */
             conflict: string;
@@ -2196,14 +2200,14 @@ export interface components {
             /** @default  */
             plan: string;
         };
-        /** @description How a conflict goes on. */
+        /** @description The resolution of a conflict. */
         Ruled: {
             how: string;
             by: string;
             means: string;
             plan: string;
         };
-        /** @description Something that happened in a run, in some words. */
+        /** @description An event of a run. `words` is a short text. */
         RunEvent: {
             seq: number;
             /** @description Seconds since 1970, UTC. */
@@ -2215,7 +2219,7 @@ export interface components {
             attempt: number | null;
             words: string;
         };
-        /** @description What happened up to the event `seq`, the newest of it. */
+        /** @description The newest events of a run, up to the event `seq`. */
         RunFrame: {
             seq: number;
             /** @enum {string} */
@@ -2224,7 +2228,7 @@ export interface components {
             words: string;
             events: components["schemas"]["RunEvent"][];
         };
-        /** @description A run in a line. */
+        /** @description A run in a list. */
         RunLine: {
             suite: string;
             run: string;
@@ -2238,7 +2242,7 @@ export interface components {
             usd: string;
             models: components["schemas"]["ModelLine"][];
         };
-        /** @description One run, as of its event `seq`; no report before the first. */
+        /** @description A run, as of its event `seq`. `report` is null before the first event. */
         RunTold: {
             suite: string;
             run: string;
@@ -2254,12 +2258,12 @@ export interface components {
             commands: components["schemas"]["Commands"];
             report: components["schemas"]["Report"] | null;
         };
-        /** @description The newest runs; `left` counts those that are left out. */
+        /** @description The newest runs. `left` is the number of runs that are not listed. */
         Runs: {
             runs: components["schemas"]["RunLine"][];
             left: number;
         };
-        /** @description A plan file as it was saved: its text with the document that the compiler made of it. */
+        /** @description A plan file: its text, and the document that it compiles to. */
         Save: {
             /** @description The file's name. */
             path: string;
@@ -2274,51 +2278,51 @@ export interface components {
              */
             targets: string[];
             /**
-             * @description Not these.
+             * @description Not these tasks.
              * @default []
              */
             excludes: string[];
             /** @default false */
             is_approved: boolean;
             /**
-             * @description Why, for the history.
+             * @description The reason, shown in the history.
              * @default
              */
             reason: string;
         };
-        /** @description What `preview` answered, to be applied as it was shown. */
+        /** @description The answer of `preview`, to be applied unchanged. */
         Saved: {
             preview: components["schemas"]["SavedPreview"];
             /** @default false */
             is_approved: boolean;
         };
-        /** @description The patch of a preview, which is a file's. */
+        /** @description The patch of a preview. Its author is always the plan file. */
         SavedPatch: {
             /** @constant */
             author: "human:file";
             ops: (components["schemas"]["OpPut"] | components["schemas"]["OpMove"] | components["schemas"]["OpRemove"])[];
-            /** @description A revision of the plan's log. */
+            /** @description A revision of the plan. */
             base_rev: number;
             reason: string;
             source: components["schemas"]["Source"];
         };
-        /** @description A preview that `saved` applies later, as it is. */
+        /** @description A preview that `saved` can apply unchanged. */
         SavedPreview: {
             /** @constant */
             version: 1;
             plan: string;
             uid: string | null;
-            /** @description A revision of the plan's log. */
+            /** @description A revision of the plan. */
             document_rev: number;
             patch: components["schemas"]["SavedPatch"];
             differences: components["schemas"]["Difference"][];
             blobs: string[];
         };
-        /** @description A call of the agent; without a `tool` it only hears what is new. A second one with the same `id` is the first. */
+        /** @description A call as the agent. Without a `tool` it only reads news. A second request with the same `id` changes nothing. */
         Say: {
             /** @example task/build */
             agent: string;
-            /** @description Its number, which rises with every taking. */
+            /** @description The number of the lease. Each new lease has a higher one. */
             seat: number;
             key: string;
             id: string;
@@ -2327,22 +2331,22 @@ export interface components {
             /** @default null */
             arguments: unknown;
         };
-        /** @description It stands in the log. */
+        /** @description The request is in the log. `is_run`: an owner is running. */
         SeatKept: {
-            /** @description A revision of the plan's log. */
+            /** @description A revision of the plan. */
             rev: number;
             is_run: boolean;
         };
-        /** @description Silent for `lease_s`, the client has it no longer. `briefing` says what its task is about. */
+        /** @description The lease. It expires `lease_s` seconds after the client's last request. `briefing` describes the task. */
         SeatTaken: {
-            /** @description A revision of the plan's log. */
+            /** @description A revision of the plan. */
             rev: number;
-            /** @description Its number, which rises with every taking. */
+            /** @description The number of the lease. Each new lease has a higher one. */
             seat: number;
             lease_s: number;
             briefing: string;
         };
-        /** @description The report over the runs of one suite. `cases` has for each a map a column: verdict by trial. */
+        /** @description The report on the runs of one suite. `cases` has, for each case, one map per column: verdict by trial. */
         Section: {
             suite: string;
             scale: string;
@@ -2359,7 +2363,7 @@ export interface components {
                 }[];
             };
         };
-        /** @description What a check saw: to be had as a blob of the run. */
+        /** @description A file that a check recorded. `getRunBlob` returns it. */
         Seen: {
             name: string;
             digest: string;
@@ -2367,11 +2371,12 @@ export interface components {
             size: number;
         };
         /**
-         * @description A message to one agent or several; nobody gets it when one of them cannot.
+         * @description A message to one or more agents. If one of them cannot receive it, it is sent to none.
          *
-         *     `delivery` is when it is read: when the agent would sleep, at its next step, or stopping the step in flight. `asks`
-         *     waits for an answer, `key` makes sending again change nothing, `untrusted` says that it only passes on what came
-         *     from outside, `expires_s` drops it if it is not read by then.
+         *     `delivery` says when an agent reads it: `queue` before it would sleep, `steer` at its next step, `interrupt`
+         *     immediately, by stopping the current step. `asks` requests an answer. A second message with the same `key` is not
+         *     sent. `untrusted` marks text from an external source. The message is dropped if it is not read within `expires_s`
+         *     seconds.
          */
         Send: {
             to: string | string[];
@@ -2390,21 +2395,21 @@ export interface components {
             /** @default null */
             expires_s: number | null;
         };
-        /** @description What became of a message. */
+        /** @description The receivers of a message. `state` is the state of the first one. */
         Sent: {
-            /** @description A revision of the plan's log. */
+            /** @description A revision of the plan. */
             rev: number;
             state: string;
             sent: components["schemas"]["Delivered"][];
         };
-        /** @description Who is talked with now, and who was, empty for nobody. */
+        /** @description The agent that chats talk with, and the previous one, empty if there was none. */
         Session: {
-            /** @description A revision of the plan's log. */
+            /** @description A revision of the plan. */
             rev: number;
             primary: string;
             was: string;
         };
-        /** @description An RFC 7386 merge into a status. One that names an old uid is dropped. */
+        /** @description Merges into an object's status (RFC 7386). Dropped if the uid is that of an earlier object. */
         SetStatus: {
             status: string;
             uid: string;
@@ -2412,18 +2417,18 @@ export interface components {
                 [key: string]: unknown;
             };
         };
-        /** @description A call in doubt: whether it happened. */
+        /** @description Whether a call of unknown outcome happened. */
         Settle: {
             /** @example task/build */
             address: string;
             happened: boolean;
             /**
-             * @description Why, for the history.
+             * @description The reason, shown in the history.
              * @default
              */
             reason: string;
         };
-        /** @description A table in words: of its columns so many are names, the others figures. */
+        /** @description A table of texts. The first `names` columns are names, the others numbers. */
         Sheet: {
             title: string;
             head: string[];
@@ -2437,15 +2442,15 @@ export interface components {
             intent: string;
             proposal: string;
         };
-        /** @description The file that a preview is of: its name, and the digests of its text and of the document in it. */
+        /** @description The file of a preview: its name, and the digests of its text and of its document. */
         Source: {
             path: string;
-            /** @description SHA-256 in hex: the name of a blob. */
+            /** @description The SHA-256 of a blob, in hex. */
             blob: string;
-            /** @description SHA-256 in hex: the name of a blob. */
+            /** @description The SHA-256 of a blob, in hex. */
             document: string;
         };
-        /** @description A stretch of a text; `is_here` is false where that is another file than the one that is edited. */
+        /** @description A range of a text. `is_here` is false if it is in a file other than the edited one. */
         Span: {
             file: string;
             start: components["schemas"]["Point"];
@@ -2453,7 +2458,7 @@ export interface components {
             /** @default true */
             is_here: boolean;
         };
-        /** @description What there is to lose: the state, since when (null: never begun), and what was spent. */
+        /** @description Work that a change would lose: the state, when it started (null: it has not), and what it has spent. */
         Stake: {
             state: string;
             started_at: number | null;
@@ -2461,39 +2466,39 @@ export interface components {
                 [key: string]: unknown;
             };
         };
-        /** @description Which plan, how far its log is, and who runs it (`pid` null: nobody, or it is not said at this door). */
+        /** @description The plan's name, the revision of its log, and its owner process. `pid` is null if no owner is running. */
         Status: {
             plan: string;
             pid: number | null;
             version: string;
             file: string | null;
-            /** @description A revision of the plan's log. */
+            /** @description A revision of the plan. */
             rev: number;
             epoch: number;
             /**
-             * @description Which log `rev` is of; said over TCP.
+             * @description Identifies the log that `rev` belongs to. Only the gateway sets it, not the owner.
              * @default
              */
             log: string;
         };
-        /** @description Tasks that are to be paused, resumed or cancelled; containers that failed can be resumed, too. */
+        /** @description Tasks to pause, resume or cancel. Failed containers can be resumed, too. */
         Steer: {
             /** @enum {string} */
             do: "pause" | "resume" | "cancel";
             what: string[];
             /**
-             * @description Why, for the history.
+             * @description The reason, shown in the history.
              * @default
              */
             reason: string;
             /**
-             * @description Only say what it would do.
+             * @description Only preview the change.
              * @default false
              */
             dry_run: boolean;
         };
         SteerAnswer: components["schemas"]["Accepted"] | components["schemas"]["Held"] | components["schemas"]["Refused"] | components["schemas"]["Preview"];
-        /** @description One thing that a record says. */
+        /** @description A further step of a record. */
         Step: {
             type: string;
             subject: string;
@@ -2501,24 +2506,24 @@ export interface components {
                 [key: string]: unknown;
             };
         };
-        /** @description How the owner ends: `leave` leaves processes and containers running, `volumes` takes containers' volumes too. */
+        /** @description How the owner stops. `leave` keeps processes and containers running; `volumes` also removes container volumes. */
         Stop: {
             /** @default false */
             leave: boolean;
             /** @default false */
             volumes: boolean;
         };
-        /** @description The owner ends now. */
+        /** @description The owner is stopping. */
         Stopping: {
             stopping: boolean;
         };
-        /** @description What the stronger model used that continued an entry. */
+        /** @description What a stronger model used after it took over an entry. */
         Stronger: {
             count: number;
             tokens: number;
             usd: number;
         };
-        /** @description A case as the suite has it. */
+        /** @description A case of a suite. */
         SuiteCase: {
             case: string;
             about: string;
@@ -2538,7 +2543,7 @@ export interface components {
             check: string;
             kind: string;
         };
-        /** @description A suite: `file` is empty for one that is shipped, `valid` null while it is not known. */
+        /** @description A suite. `file` is empty for a built-in suite; `valid` is null if the suite was not validated. */
         SuiteLine: {
             key: string;
             file: string;
@@ -2565,16 +2570,16 @@ export interface components {
         Suites: {
             suites: components["schemas"]["SuiteLine"][];
         };
-        /** @description Cases whose checks are to be looked at, and why. */
+        /** @description Cases whose checks may be wrong, and why. */
         Suspicion: {
             what: string;
             cases: string[];
         };
         /**
-         * @description The system message of a turn as the model was sent it, made from the plan as it stood then.
+         * @description The system message that a model got in a turn.
          *
-         *     `run`, `turn` and `attempt` say which request it was; `tokens` is about the size of the whole prompt, with the
-         *     transcript and the news. `turns` are those of which there is a prompt. `blob` names the message in the log.
+         *     `run`, `turn` and `attempt` identify the request. `tokens` is the approximate size of the whole prompt, including
+         *     transcript and news. `turns` are the turns that have a prompt. `blob` is the message's digest in the log.
          */
         SystemPrompt: {
             /** @example task/build */
@@ -2583,7 +2588,7 @@ export interface components {
             turn: number;
             attempt: number;
             model: string;
-            /** @description A revision of the plan's log. */
+            /** @description A revision of the plan. */
             rev: number;
             /** @description Seconds since 1970, UTC. */
             at: number;
@@ -2592,20 +2597,20 @@ export interface components {
             text: string;
             turns: number[];
         };
-        /** @description Plays the outside agent from now on. `key` is the client's secret, `client` what it calls itself. */
+        /** @description Request for the lease of an external agent. `key` is a secret of the client, `client` its name. */
         TakeSeat: {
             /** @example task/build */
             agent: string;
             key: string;
             client: string;
         };
-        /** @description A blob as text, at most a page: `size` is all of it in bytes, `next` where to go on, null at the end. */
+        /** @description A page of a blob as text. `size` is the blob's size in bytes, `next` the offset of the next page (null: none). */
         Text: {
             text: string;
             size: number;
             next: number | null;
         };
-        /** @description One change of the document: where, also in words, and the new value as YAML, null for what goes. */
+        /** @description A change of the document at `path` (for display: `at`). `value` is the new value as YAML, null if removed. */
         TextChange: {
             /** @enum {string} */
             op: "add" | "remove" | "replace";
@@ -2613,7 +2618,7 @@ export interface components {
             at: string;
             value: string | null;
         };
-        /** @description What the compiler says of a text, with the cure. Null: the place is not known. */
+        /** @description An error or warning of the compiler, with a fix. `pointer` and `span` are null if the place is not known. */
         TextFault: {
             code: string;
             /** @enum {string} */
@@ -2624,7 +2629,7 @@ export interface components {
             span: components["schemas"]["Span"] | null;
             related: components["schemas"]["RelatedSpan"][];
         };
-        /** @description A message that a turn began with. `form` is its kind; `left` counts characters that are not here. */
+        /** @description A message at the start of a turn. `form` is its kind; `left` is the number of characters that were cut. */
         Told: {
             sender: string;
             form: string;
@@ -2647,24 +2652,24 @@ export interface components {
              */
             trust: "trusted" | "untrusted";
         };
-        /** @description A lock that is taken from whoever holds it. */
+        /** @description A lock to take away from its holders. */
         Unlock: {
             /** @example task/build */
             lock: string;
             /**
-             * @description Why, for the history.
+             * @description The reason, shown in the history.
              * @default
              */
             reason: string;
         };
-        /** @description From whom the lock was taken; `commands` are those that write what they like all the same. */
+        /** @description The holders that lost the lock. `commands` are holders that are commands: locks do not restrict their writes. */
         Unlocked: {
-            /** @description A revision of the plan's log. */
+            /** @description A revision of the plan. */
             rev: number;
             owners: string[];
             commands: string[];
         };
-        /** @description What an entry used. `escalated`: null if no stronger model continued it. */
+        /** @description What an entry used. `escalated` is null if no stronger model took over. */
         Used: {
             tokens_in: number;
             tokens_out: number;
@@ -2676,7 +2681,11 @@ export interface components {
             escalated: components["schemas"]["Stronger"] | null;
         };
         Verdict: components["schemas"]["Accepted"] | components["schemas"]["Held"] | components["schemas"]["Refused"];
-        /** @description An edge: `from` waits for `to`, which holds or wants the lock, or has to be served before it can let go. */
+        /**
+         * @description `from` waits for `to`. `why` is `holds` if `to` holds the lock, `waits` if `to` waits for it ahead of `from`.
+         *
+         *     It is `needs` if the lock's holder cannot release it before `to` gets another lock.
+         */
         Wait: {
             from: string;
             to: string;
@@ -2686,20 +2695,20 @@ export interface components {
             /** @description Seconds since 1970, UTC. */
             since: number;
         };
-        /** @description Everything that waits for a person. */
+        /** @description Everything that waits for an operator. */
         Waiting: {
-            /** @description A revision of the plan's log. */
+            /** @description A revision of the plan. */
             rev: number;
             approvals: components["schemas"]["WaitingApproval"][];
             conflicts: components["schemas"]["OpenConflict"][];
             doubts: components["schemas"]["Doubt"][];
             hooks: components["schemas"]["WaitingHook"][];
         };
-        /** @description What waits for a yes: what it is, why, and by its form what it would do or wants to know. */
+        /** @description An action that waits for approval, with its reason. `form` says which of the further fields are set. */
         WaitingApproval: {
             /** @example task/build */
             address: string;
-            /** @description A revision of the plan's log. */
+            /** @description A revision of the plan. */
             rev: number;
             /** @enum {string} */
             form: "patch" | "call" | "request" | "tool" | "input";
@@ -2726,17 +2735,17 @@ export interface components {
                 [key: string]: unknown;
             }[];
         };
-        /** @description A hook that is there until somebody says that it may go. */
+        /** @description A hook that stays until an operator approves its removal. */
         WaitingHook: {
             /** @example task/build */
             address: string;
-            /** @description A revision of the plan's log. */
+            /** @description A revision of the plan. */
             rev: number;
             facts: string[][];
         };
-        /** @description All locks, and who waits for whom. */
+        /** @description All locks, and the waits between their holders and waiters. */
         Waits: {
-            /** @description A revision of the plan's log. */
+            /** @description A revision of the plan. */
             rev: number;
             locks: components["schemas"]["LockState"][];
             waits: components["schemas"]["Wait"][];
@@ -2744,24 +2753,24 @@ export interface components {
             rings: components["schemas"]["Ring"][];
             conflicts: components["schemas"]["OpenConflict"][];
         };
-        /** @description A ruling and what it means; `usual` when it is about that party without being said. */
+        /** @description A way to resolve a conflict. `usual`: `for` is the default for this `how`. */
         Way: {
             how: string;
             for: string;
             usual: boolean;
             means: string;
         };
-        /** @description Who asks: the plan that is served, and what the token allows. */
+        /** @description The served plan, and the right that the token of the request gives. */
         Who: {
             plan: string;
             /** @enum {string} */
             right: "read" | "change";
         };
-        /** @description Who set a value, when, why and over what. `open` says whether agents may change it. */
+        /** @description Who set a value, when and why, and which value it replaced. `open` says whether agents may change it. */
         Why: {
             path: string;
             value: unknown;
-            /** @description A revision of the plan's log. */
+            /** @description A revision of the plan. */
             rev: number;
             by: string;
             /** @description Seconds since 1970, UTC. */
@@ -2773,29 +2782,29 @@ export interface components {
             open: boolean;
             file: string | null;
         };
-        /** @description Takes back the call `id`: it is not made, or stopped. */
+        /** @description Withdrawal of the call `id`. If it is running, it is stopped. */
         Withdraw: {
             /** @example task/build */
             agent: string;
-            /** @description Its number, which rises with every taking. */
+            /** @description The number of the lease. Each new lease has a higher one. */
             seat: number;
             key: string;
             id: string;
         };
-        /** @description How far the call was. */
+        /** @description The state of the withdrawn call: `waiting`, `begun` or `over`. A call that is over is not undone. */
         Withdrawn: {
-            /** @description A revision of the plan's log. */
+            /** @description A revision of the plan. */
             rev: number;
             /** @enum {string} */
             was: "waiting" | "begun" | "over";
             is_run: boolean;
         };
-        /** @description The record that tells of it. */
+        /** @description The revision of the change's record. */
         Written: {
-            /** @description A revision of the plan's log. */
+            /** @description A revision of the plan. */
             rev: number;
         };
-        /** @description A check as the suite has it. */
+        /** @description A check of the suite, with its arguments. */
         WrittenCheck: {
             check: string;
             kind: string;
@@ -2805,7 +2814,7 @@ export interface components {
         };
     };
     responses: {
-        /** @description The request is not one of these. */
+        /** @description The request is malformed: an unknown or invalid parameter or field. */
         400: {
             headers: {
                 [name: string]: unknown;
@@ -2814,7 +2823,7 @@ export interface components {
                 "application/json": components["schemas"]["Refusal"];
             };
         };
-        /** @description A token is needed. */
+        /** @description The request has no valid token. */
         401: {
             headers: {
                 [name: string]: unknown;
@@ -2823,7 +2832,7 @@ export interface components {
                 "application/json": components["schemas"]["Refusal"];
             };
         };
-        /** @description It may not be done: by this link, from this page, or by the plan's own rules. */
+        /** @description Forbidden by the token, by the Origin header, or by the rules of the plan. */
         403: {
             headers: {
                 [name: string]: unknown;
@@ -2832,7 +2841,7 @@ export interface components {
                 "application/json": components["schemas"]["Refusal"];
             };
         };
-        /** @description There is no such thing. */
+        /** @description The object, file or path does not exist. */
         404: {
             headers: {
                 [name: string]: unknown;
@@ -2841,7 +2850,7 @@ export interface components {
                 "application/json": components["schemas"]["Refusal"];
             };
         };
-        /** @description There is such a path for another method. */
+        /** @description The path does not accept this method. */
         405: {
             headers: {
                 [name: string]: unknown;
@@ -2850,7 +2859,7 @@ export interface components {
                 "application/json": components["schemas"]["Refusal"];
             };
         };
-        /** @description It does not fit what is there by now. */
+        /** @description The request conflicts with the current state. */
         409: {
             headers: {
                 [name: string]: unknown;
@@ -2868,7 +2877,7 @@ export interface components {
                 "application/json": components["schemas"]["Refusal"];
             };
         };
-        /** @description This is not the host that was asked. */
+        /** @description The Host header does not name this server. */
         421: {
             headers: {
                 [name: string]: unknown;
@@ -2877,7 +2886,7 @@ export interface components {
                 "application/json": components["schemas"]["Refusal"];
             };
         };
-        /** @description What was sent has faults. */
+        /** @description The plan or file that was sent is invalid. */
         422: {
             headers: {
                 [name: string]: unknown;
@@ -2886,7 +2895,7 @@ export interface components {
                 "application/json": components["schemas"]["Refusal"];
             };
         };
-        /** @description The world failed: a disk, a tool server. It says what. */
+        /** @description A disk, a tool server or another part of the environment failed. The summary says which. */
         502: {
             headers: {
                 [name: string]: unknown;
@@ -2895,7 +2904,7 @@ export interface components {
                 "application/json": components["schemas"]["Refusal"];
             };
         };
-        /** @description Whoever was asked did not answer in time. */
+        /** @description The owner or a tool server did not answer in time. */
         504: {
             headers: {
                 [name: string]: unknown;
@@ -2915,16 +2924,16 @@ export interface operations {
     readContainerLog: {
         parameters: {
             query?: {
-                /** @description Which output, as the tail said: another run has another. */
+                /** @description The `log` of the tail. It identifies the output; each run has another. */
                 log?: string;
-                /** @description The page before this byte. */
+                /** @description The page before this byte offset. */
                 before?: number;
             };
             header?: never;
             path: {
                 /** @description The plan's name. */
                 plan: string;
-                /** @description A container's name. Slashes may stand as they are. */
+                /** @description The container's name. Slashes need not be encoded. */
                 name: string;
             };
             cookie?: never;
@@ -2957,7 +2966,7 @@ export interface operations {
             path: {
                 /** @description The plan's name. */
                 plan: string;
-                /** @description A container's name. Slashes may stand as they are. */
+                /** @description The container's name. Slashes need not be encoded. */
                 name: string;
             };
             cookie?: never;
@@ -2985,7 +2994,7 @@ export interface operations {
             path: {
                 /** @description The plan's name. */
                 plan: string;
-                /** @description A container's name. Slashes may stand as they are. */
+                /** @description The container's name. Slashes need not be encoded. */
                 name: string;
             };
             cookie?: never;
@@ -3039,7 +3048,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The `key` that the list has. Slashes may stand as they are. */
+                /** @description The suite's `key` in the list. Slashes need not be encoded. */
                 suite: string;
             };
             cookie?: never;
@@ -3096,7 +3105,7 @@ export interface operations {
     compareRuns: {
         parameters: {
             query: {
-                /** @description SUITE/RUN, with commas between. */
+                /** @description SUITE/RUN, separated by commas. */
                 runs: string;
             };
             header?: never;
@@ -3129,9 +3138,9 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The suite and the run, as its folder is named: `notes` and `2026-11-23-1`. Slashes may stand as they are. */
+                /** @description The names of the suite and of the run's folder, such as `notes` and `2026-11-23-1`. Slashes need not be encoded. */
                 suite: string;
-                /** @description The suite and the run, as its folder is named: `notes` and `2026-11-23-1`. Slashes may stand as they are. */
+                /** @description The names of the suite and of the run's folder, such as `notes` and `2026-11-23-1`. Slashes need not be encoded. */
                 run: string;
             };
             cookie?: never;
@@ -3160,14 +3169,14 @@ export interface operations {
     followRun: {
         parameters: {
             query?: {
-                /** @description Only events over this one. */
+                /** @description Only events after this one. */
                 after?: number;
             };
             header?: never;
             path: {
-                /** @description The suite and the run, as its folder is named: `notes` and `2026-11-23-1`. Slashes may stand as they are. */
+                /** @description The names of the suite and of the run's folder, such as `notes` and `2026-11-23-1`. Slashes need not be encoded. */
                 suite: string;
-                /** @description The suite and the run, as its folder is named: `notes` and `2026-11-23-1`. Slashes may stand as they are. */
+                /** @description The names of the suite and of the run's folder, such as `notes` and `2026-11-23-1`. Slashes need not be encoded. */
                 run: string;
             };
             cookie?: never;
@@ -3191,18 +3200,18 @@ export interface operations {
     getCase: {
         parameters: {
             query?: {
-                /** @description As the run calls it. */
+                /** @description The model's name in the run. */
                 model?: string;
-                /** @description Which of its trials, from 1. */
+                /** @description The number of the trial, from 1. */
                 trial?: number;
             };
             header?: never;
             path: {
-                /** @description The suite and the run, as its folder is named: `notes` and `2026-11-23-1`. The id of the case. Slashes may stand as they are. */
+                /** @description The names of the suite and of the run's folder, such as `notes` and `2026-11-23-1`. The id of the case. Slashes need not be encoded. */
                 suite: string;
-                /** @description The suite and the run, as its folder is named: `notes` and `2026-11-23-1`. The id of the case. Slashes may stand as they are. */
+                /** @description The names of the suite and of the run's folder, such as `notes` and `2026-11-23-1`. The id of the case. Slashes need not be encoded. */
                 run: string;
-                /** @description The suite and the run, as its folder is named: `notes` and `2026-11-23-1`. The id of the case. Slashes may stand as they are. */
+                /** @description The names of the suite and of the run's folder, such as `notes` and `2026-11-23-1`. The id of the case. Slashes need not be encoded. */
                 case: string;
             };
             cookie?: never;
@@ -3233,11 +3242,11 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The suite and the run, as its folder is named: `notes` and `2026-11-23-1`. The blob's name: SHA-256 in hex. Slashes may stand as they are. */
+                /** @description The names of the suite and of the run's folder, such as `notes` and `2026-11-23-1`. The blob's name: SHA-256 in hex. Slashes need not be encoded. */
                 suite: string;
-                /** @description The suite and the run, as its folder is named: `notes` and `2026-11-23-1`. The blob's name: SHA-256 in hex. Slashes may stand as they are. */
+                /** @description The names of the suite and of the run's folder, such as `notes` and `2026-11-23-1`. The blob's name: SHA-256 in hex. Slashes need not be encoded. */
                 run: string;
-                /** @description The suite and the run, as its folder is named: `notes` and `2026-11-23-1`. The blob's name: SHA-256 in hex. Slashes may stand as they are. */
+                /** @description The names of the suite and of the run's folder, such as `notes` and `2026-11-23-1`. The blob's name: SHA-256 in hex. Slashes need not be encoded. */
                 digest: string;
             };
             cookie?: never;
@@ -3353,13 +3362,13 @@ export interface operations {
     listObjects: {
         parameters: {
             query?: {
-                /** @description Only these, with commas between: agent, approval, call, case, conflict, container, fork, hook, lock, mcp, plan, task, thread. */
+                /** @description Only these kinds, separated by commas: agent, approval, call, case, conflict, container, fork, hook, lock, mcp, plan, task, thread. */
                 kind?: string;
-                /** @description As it was at this revision. */
+                /** @description The state at this revision. */
                 at?: number;
-                /** @description The `next` of the page before; give its `rev` as `at` with it. */
+                /** @description The `next` of the previous page. Also send that page's `rev` as `at`. */
                 from?: string;
-                /** @description At most so many; a page may be shorter. */
+                /** @description The largest number of items. A page may be shorter. */
                 limit?: number;
             };
             header?: never;
@@ -3393,14 +3402,14 @@ export interface operations {
     getObject: {
         parameters: {
             query?: {
-                /** @description As it was at this revision. */
+                /** @description The state at this revision. */
                 at?: number;
             };
             header?: never;
             path: {
                 /** @description The plan's name. */
                 plan: string;
-                /** @description As `task/frontend`; `task/~` is `task/.`, for who cannot send a dot. Slashes may stand as they are. */
+                /** @description The object's address, such as `task/frontend`. Clients that cannot send `task/.` send `task/~`. Slashes need not be encoded. */
                 address: string;
             };
             cookie?: never;
@@ -3429,14 +3438,14 @@ export interface operations {
     describeObject: {
         parameters: {
             query?: {
-                /** @description As it was at this revision. */
+                /** @description The state at this revision. */
                 at?: number;
             };
             header?: never;
             path: {
                 /** @description The plan's name. */
                 plan: string;
-                /** @description As `lock/src/**`; `agent/~` is `agent/.`. Slashes may stand as they are. */
+                /** @description The object's address, such as `lock/src/**`. `agent/~` is `agent/.`. Slashes need not be encoded. */
                 address: string;
             };
             cookie?: never;
@@ -3465,15 +3474,15 @@ export interface operations {
     readLog: {
         parameters: {
             query?: {
-                /** @description Only what is over this revision. */
+                /** @description Only records after this revision. */
                 after?: number;
-                /** @description Only what is under this revision, the newest of it. */
+                /** @description The newest records before this revision. */
                 before?: number;
-                /** @description At most so many; a page may be shorter. */
+                /** @description The largest number of items. A page may be shorter. */
                 limit?: number;
-                /** @description Only records that tell of a step whose type begins so, as `plan.` or `turn.ended`. */
+                /** @description Only records with a step whose type starts with this: `plan.`, `turn.ended`. */
                 type?: string;
-                /** @description Only records that tell of a step of this object, or of one below it. */
+                /** @description Only records with a step of this object or of an object below it. */
                 about?: string;
             };
             header?: never;
@@ -3507,11 +3516,11 @@ export interface operations {
     readMessages: {
         parameters: {
             query?: {
-                /** @description Only those that this agent sent or received. */
+                /** @description Only messages that this agent sent or received. */
                 of?: string;
-                /** @description Only what is under this revision, the newest of it. */
+                /** @description The newest records before this revision. */
                 before?: number;
-                /** @description At most so many; a page may be shorter. */
+                /** @description The largest number of items. A page may be shorter. */
                 limit?: number;
             };
             header?: never;
@@ -3545,7 +3554,7 @@ export interface operations {
     getWhy: {
         parameters: {
             query?: {
-                /** @description Where in the plan document, as a JSON pointer: `/tasks/build/goal`. */
+                /** @description A JSON pointer into the plan document: `/tasks/build/goal`. */
                 at?: string;
             };
             header?: never;
@@ -3579,18 +3588,18 @@ export interface operations {
     readConversation: {
         parameters: {
             query?: {
-                /** @description Only what is under this revision, the newest of it. */
+                /** @description The newest records before this revision. */
                 before?: number;
-                /** @description Only what is over this revision. */
+                /** @description Only records after this revision. */
                 after?: number;
-                /** @description At most so many turns. */
+                /** @description The largest number of turns. */
                 turns?: number;
             };
             header?: never;
             path: {
                 /** @description The plan's name. */
                 plan: string;
-                /** @description An agent's path, as `frontend/ui` or `agent/frontend/ui`; `~` is the root's. Slashes may stand as they are. */
+                /** @description The agent's path, such as `frontend/ui` or `agent/frontend/ui`. `~` is the root agent. Slashes need not be encoded. */
                 agent: string;
             };
             cookie?: never;
@@ -3619,16 +3628,16 @@ export interface operations {
     readPrompt: {
         parameters: {
             query?: {
-                /** @description Only what is under this revision, the newest of it. */
+                /** @description The newest records before this revision. */
                 before?: number;
-                /** @description Of this turn of its newest run that took it. */
+                /** @description This turn, of the newest run that has it. */
                 turn?: number;
             };
             header?: never;
             path: {
                 /** @description The plan's name. */
                 plan: string;
-                /** @description An agent's path, as `frontend/ui` or `agent/frontend/ui`; `~` is the root's. Slashes may stand as they are. */
+                /** @description The agent's path, such as `frontend/ui` or `agent/frontend/ui`. `~` is the root agent. Slashes need not be encoded. */
                 agent: string;
             };
             cookie?: never;
@@ -3657,15 +3666,15 @@ export interface operations {
     readHistory: {
         parameters: {
             query?: {
-                /** @description Only what is under this revision, the newest of it. */
+                /** @description The newest records before this revision. */
                 before?: number;
-                /** @description At most so many; a page may be shorter. */
+                /** @description The largest number of items. A page may be shorter. */
                 limit?: number;
-                /** @description Also what was refused, held, approved or rejected. */
+                /** @description Also changes that were refused, held, approved or rejected. */
                 all?: 0 | 1;
-                /** @description Only by these: `human:cli`, `agent/ui`, or all of a sort, as `agent`. */
+                /** @description Only by this author: `human:cli`, `agent/ui`, or `agent` for all agents. */
                 author?: string;
-                /** @description Only these. */
+                /** @description Only revisions of this kind. */
                 kind?: "patched" | "refused" | "held" | "approved" | "rejected" | "forked";
             };
             header?: never;
@@ -3703,7 +3712,7 @@ export interface operations {
             path: {
                 /** @description The plan's name. */
                 plan: string;
-                /** @description A revision that `history` has. Slashes may stand as they are. */
+                /** @description A revision from `history`. Slashes need not be encoded. */
                 rev: number;
             };
             cookie?: never;
@@ -3732,7 +3741,7 @@ export interface operations {
     readWaiting: {
         parameters: {
             query?: {
-                /** @description As it was at this revision. */
+                /** @description The state at this revision. */
                 at?: number;
             };
             header?: never;
@@ -3766,7 +3775,7 @@ export interface operations {
     readWaits: {
         parameters: {
             query?: {
-                /** @description As it was at this revision. */
+                /** @description The state at this revision. */
                 at?: number;
             };
             header?: never;
@@ -3800,14 +3809,14 @@ export interface operations {
     readBlob: {
         parameters: {
             query?: {
-                /** @description From this byte on. */
+                /** @description Start at this byte offset. */
                 after?: number;
             };
             header?: never;
             path: {
                 /** @description The plan's name. */
                 plan: string;
-                /** @description The blob's name: SHA-256 in hex. Slashes may stand as they are. */
+                /** @description The blob's name: SHA-256 in hex. Slashes need not be encoded. */
                 digest: string;
             };
             cookie?: never;
@@ -3836,14 +3845,14 @@ export interface operations {
     readOutput: {
         parameters: {
             query?: {
-                /** @description From this byte on. */
+                /** @description Start at this byte offset. */
                 after?: number;
             };
             header?: never;
             path: {
                 /** @description The plan's name. */
                 plan: string;
-                /** @description The `op` of the spec of its call. Slashes may stand as they are. */
+                /** @description The `op` in the spec of the command's call. Slashes need not be encoded. */
                 op: string;
             };
             cookie?: never;
@@ -3872,16 +3881,16 @@ export interface operations {
     readPrinted: {
         parameters: {
             query?: {
-                /** @description The page before this byte, in whole lines. */
+                /** @description The page before this byte offset, in whole lines. */
                 before?: number;
-                /** @description From this byte on. */
+                /** @description Start at this byte offset. */
                 after?: number;
             };
             header?: never;
             path: {
                 /** @description The plan's name. */
                 plan: string;
-                /** @description A task's path, as `frontend/build` or `task/frontend/build`; `~` is the root's. Slashes may stand as they are. */
+                /** @description The task's path, such as `frontend/build` or `task/frontend/build`. `~` is the root task. Slashes need not be encoded. */
                 task: string;
             };
             cookie?: never;
@@ -3914,7 +3923,7 @@ export interface operations {
             path: {
                 /** @description The plan's name. */
                 plan: string;
-                /** @description An agent's path, as `frontend/ui` or `agent/frontend/ui`; `~` is the root's. Slashes may stand as they are. */
+                /** @description The agent's path, such as `frontend/ui` or `agent/frontend/ui`. `~` is the root agent. Slashes need not be encoded. */
                 agent: string;
             };
             cookie?: never;
@@ -3943,11 +3952,11 @@ export interface operations {
     tail: {
         parameters: {
             query?: {
-                /** @description Only records after this revision; without it no records at all. */
+                /** @description Only records after this revision. Without `after`, no records are sent. */
                 after?: number;
-                /** @description Which log that revision is of, as `objects` says: closed with 4409 if it is another. */
+                /** @description The `log` of `objects`. If the log has been replaced, the close code is 4409. */
                 log?: string;
-                /** @description Also `{"said": …}` for what models write. */
+                /** @description Also `{"said": …}` with the text of models while they write it. */
                 words?: 0 | 1;
             };
             header?: never;

@@ -1,3 +1,4 @@
-"""The owner's HTTP API on a unix socket, and `OwnerService` behind it, which commands use directly when no process
-owns the plan.
+"""The HTTP API of a plan: the owner's unix socket, the gateway of `plan serve`, and the MCP server of `plan mcp`.
+
+If no owner is running, commands use `OwnerService` directly.
 """

@@ -1,7 +1,7 @@
-"""Requests of MCP clients for the agents they play: take, renew and leave a task, make and withdraw a call.
+"""Requests of MCP clients as external agents: take, renew and release a lease, make and withdraw a call.
 
-Who may play which agent is decided where the client is (`planloop.server.mcp`); here every act names the seat that it
-is done under, and one that is over is refused and recorded. What a call does is its agent's turn, like anybody's.
+`planloop.server.mcp` decides which client may take which agent. Here each request names its lease; a request under a
+lease that has ended is refused and recorded. A call runs in a turn of its agent, like a call of any other agent.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ PATCH_RULES: Final = (
     "`done`: its checks run and you get the result. If it cannot be done, call `fail`. Read the news in each result: "
     "the task may have changed."
 )
-AGENTS_HINT: Final = "plan get agents lists those there are"
+AGENTS_HINT: Final = "plan get agents lists them"
 
 
 @frozen
 class ExternalAgent:
-    """An outside agent as it stands."""
+    """An external agent with its current lease."""
 
     resource: Resource
     spec: AgentSpec
@@ -49,7 +49,7 @@ class ExternalAgent:
 
     @property
     def why_vacated(self) -> str:
-        """Why its seat is being given up; empty while that holds, or when there is none."""
+        """Why the lease is ending; empty if it is not, or if no client holds one."""
         return "" if self.seat is None else external_lease.why_lease_ends(self.seat, self.lease_s, self.now)
 
     @property
@@ -57,13 +57,13 @@ class ExternalAgent:
         return f"guest:{self.resource.address.partition('/')[2]}"
 
     def draft(self, type_: str, merge: JsonObject, data: JsonObject) -> RecordDraft:
-        """A record of what its client does; an empty `merge` changes nothing."""
+        """Return a record of a request of the client. An empty `merge` changes nothing."""
         changes = (SetStatus(self.resource.address, self.resource.uid, merge),) if merge else ()
         return RecordDraft(type_, self.signed, self.resource.address, changes, data)
 
 
 async def handle_request(core: OpenedPlan, how: str, body: JsonObject, *, is_run: bool) -> JsonObject:
-    """Does what `body` asks for. `is_run` says that somebody runs the plan. Raises CommandError."""
+    """Handle the request `how`. `is_run` says whether an owner runs the plan. Raises CommandError."""
     played = _played(core, str(body["agent"]))
     if how == "take":
         return await _take(core, played, body, is_run=is_run)
@@ -86,12 +86,11 @@ async def handle_request(core: OpenedPlan, how: str, body: JsonObject, *, is_run
 def _played(core: OpenedPlan, address: str) -> ExternalAgent:
     found = core.store.view.get(address)
     if found is None or found.kind != "agent" or found.deleting:
-        raise CommandError(ExitCode.NOT_FOUND, f"there is no {address}", AGENTS_HINT)
+        raise CommandError(ExitCode.NOT_FOUND, f"no {address} in this plan", AGENTS_HINT)
     spec = agent_from_json(found.spec)
     if not traits_of(spec.mind).is_guest or spec.watches:
-        raise CommandError(
-            ExitCode.REFUSED, f"{address} is nobody's to take: the plan says who it is", "outside: true opens it"
-        )
+        hint = "set `outside: true` on the agent to let MCP clients take it"
+        raise CommandError(ExitCode.REFUSED, f"{address} is not an external agent", hint)
     seat = read_agent_status(found.status).client.lease
     return ExternalAgent(found, spec, seat, external_lease.client_lease_s(spec.mind), core.clock.now())
 
@@ -103,19 +102,19 @@ async def _write(core: OpenedPlan, played: ExternalAgent, draft: RecordDraft) ->
 async def _take(core: OpenedPlan, played: ExternalAgent, body: JsonObject, *, is_run: bool) -> JsonObject:
     key, client = _key_in(body), str(body["client"])
     if not is_run:
-        raise CommandError(ExitCode.REFUSED, f"nobody runs {core.place.name}", "plan apply --detach FILE runs it")
-    if why := _not_to_be_taken(core, played.resource):
+        raise CommandError(ExitCode.REFUSED, f"{core.place.name} is not running", "start it: plan apply --detach FILE")
+    if why := _why_not_free(core, played.resource):
         raise CommandError(
             ExitCode.REFUSED, f"{played.spec.task} cannot be taken: {why}", f"plan describe {played.spec.task}"
         )
     seat = played.seat
     if seat is not None and (seat.key != key or played.why_vacated):
-        lost = (
-            "it is being given up"
+        until = (
+            "its lease is ending; try again"
             if played.why_vacated
-            else f"silent for {quantities.format_duration(played.lease_s)} it has it no longer"
+            else f"its lease expires after {quantities.format_duration(played.lease_s)} without a request"
         )
-        raise CommandError(ExitCode.CONFLICT, f"{seat.client} has {played.spec.task}", lost)
+        raise CommandError(ExitCode.CONFLICT, f"{seat.client} has {played.spec.task}", until)
     rev = core.store.durable_rev
     if seat is None:
         number = int(played.resource.status.get("seats", 0)) + 1
@@ -127,11 +126,11 @@ async def _take(core: OpenedPlan, played: ExternalAgent, body: JsonObject, *, is
     return {"rev": rev, "seat": seat.number, "lease_s": played.lease_s, "briefing": briefing}
 
 
-def _not_to_be_taken(core: OpenedPlan, agent: Resource) -> str:
-    """Why its task is not there to be worked on now; empty when it is."""
+def _why_not_free(core: OpenedPlan, agent: Resource) -> str:
+    """Return why the agent's task cannot be worked on now; empty if it can."""
     task = core.store.view.get(str(agent.spec["task"]))
     if task is None or task.deleting:
-        return "it is gone"
+        return "it was removed"
     if task.state in ENDED or is_task_over(task.status):
         return f"it is {task.state}"
     if task.state == TaskState.PAUSED:
@@ -144,9 +143,7 @@ def _not_to_be_taken(core: OpenedPlan, agent: Resource) -> str:
 
 
 async def _seat(core: OpenedPlan, played: ExternalAgent, how: str, body: JsonObject) -> ExternalLease:
-    """The seat under which something is done. Raises CommandError, recorded, for one that is over: whoever had it is
-    late.
-    """
+    """Return the lease of a request. Raises CommandError if it has ended, and records that for a call."""
     seat = played.seat
     if seat is not None and seat.number == body["seat"] and seat.key == _key_in(body) and not played.why_vacated:
         return seat
@@ -154,18 +151,18 @@ async def _seat(core: OpenedPlan, played: ExternalAgent, how: str, body: JsonObj
     if how == "say":
         data: JsonObject = {"seat": body["seat"], "tool": str(body.get("tool", "")), "why": why, "late": True}
         await core.store.append(played.draft("seat.refused", {}, data), {})
-    raise CommandError(ExitCode.REFUSED, f"{played.spec.task} is no longer yours: {why}", "take it again")
+    raise CommandError(ExitCode.REFUSED, f"you no longer have {played.spec.task}: {why}", "take it again: take_task")
 
 
 def _key_in(body: JsonObject) -> str:
-    """What the log has of the client's secret: whoever may read it must not be able to go on in the client's place."""
+    """Return the digest of the client's secret. The log has only this, so that its readers cannot act as the client."""
     return sha256_hex(str(body["key"]).encode())
 
 
 def _why_late(played: ExternalAgent, number: int) -> str:
     seat = played.seat
     if seat is None:
-        return "you left it, were silent for too long, or it began anew"
+        return "you gave it back, your lease expired, or the task restarted"
     if seat.number == number and (why := played.why_vacated):
         return why
     return f"{seat.client} has it now"
@@ -177,10 +174,12 @@ async def _say(core: OpenedPlan, played: ExternalAgent, seat: ExternalLease, bod
         return {"rev": core.store.durable_rev, "is_new": False}
     status = played.resource.status
     if len(encode(said.arguments)) > limits.SAID_BYTES_MAX:
-        raise CommandError(ExitCode.REFUSED, f"a call has at most {limits.SAID_BYTES_MAX} bytes", "write it in pieces")
+        raise CommandError(
+            ExitCode.REFUSED, f"the arguments are larger than {limits.SAID_BYTES_MAX} bytes", "make several calls"
+        )
     if len(status.get("said") or {}) >= limits.SAID_MAX:
         raise CommandError(
-            ExitCode.REFUSED, f"{limits.SAID_MAX} calls wait for their turn already", "wait for their results"
+            ExitCode.REFUSED, f"{limits.SAID_MAX} of your calls are waiting already", "wait for their results"
         )
     known = (*seat.said, said.id)[-limits.SAID_KEPT_MAX :]
     merge: JsonObject = {"said": {said.id: said.to_json()}, "seat": {"heard_at": played.now, "said": list(known)}}
@@ -189,13 +188,13 @@ async def _say(core: OpenedPlan, played: ExternalAgent, seat: ExternalLease, bod
 
 
 async def _leave(core: OpenedPlan, played: ExternalAgent, seat: ExternalLease, why: str) -> JsonObject:
-    """The agent gives it up as soon as what runs for it has been stopped."""
+    """Start to release the lease. The controller ends it when the agent's running work has stopped."""
     data: JsonObject = {"seat": seat.number, "why": why}
     return {"rev": await _write(core, played, played.draft("seat.leaving", {"seat": {"leaving": why}}, data))}
 
 
 async def _withdraw(core: OpenedPlan, played: ExternalAgent, said: str) -> JsonObject:
-    """A call that has not begun is not made; one that has is stopped. One that is over stays as it is."""
+    """Drop a call that has not started, or stop one that is running. A call that has ended is not undone."""
     status = played.resource.status
     opened = status.get("open") or {}
     if said in (status.get("said") or {}):
@@ -210,20 +209,20 @@ async def _withdraw(core: OpenedPlan, played: ExternalAgent, said: str) -> JsonO
 
 
 def _preview(core: OpenedPlan, played: ExternalAgent, body: JsonObject) -> JsonObject:
-    """What the agent's patch would do, or why it would be refused; nothing is changed."""
+    """Return what the agent's patch would do, or why it would be refused. Changes nothing."""
     path = addresses.parse_address(str(played.resource.address)).path
     try:
         ops = ops_from_json(absolute_operation(path, raw) for raw in body["ops"])
     except PatchFailed as error:
         raise CommandError(
-            ExitCode.USAGE, f"operation {error.index}: {error.reason}", "RFC 6902 describes them"
+            ExitCode.USAGE, f"operation {error.index}: {error.reason}", "write operations as in RFC 6902"
         ) from None
     author = Author("agent", played.resource.address.partition("/")[2])
     return preview_to_json(core.gate.preview(Patch(author, ops, core.gate.present.rev, str(body.get("reason", "")))))
 
 
 class _NoWork:
-    """Nothing is under way as far as words go."""
+    """A work plane without running jobs: the briefing does not depend on them."""
 
     def live_for(self, owner: str) -> list[str]:
         del owner

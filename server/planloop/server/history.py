@@ -1,4 +1,4 @@
-"""Reads of the past: pages of the log and of messages, and objects as they were at a revision."""
+"""Reads of the past: pages of the log and of messages, and objects at an earlier revision."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from planloop.schemas.limits import HISTORY_SHOWN_MAX, LOG_ANSWER_BYTES_MAX
 from planloop.schemas.log.record import Put, Record, SetStatus, record_to_json
 from planloop.server import plan_reader, read_queries
 
-# Pages of the log and of messages: on from a revision, or the newest before one.
+# Pages of the log and of messages: after a revision, or the newest before one.
 #
-# SQLite finds the few records that can be meant by their text, so that a log of a million is gone through in a second
-# and nearly nothing of it is decoded. A page ends after so many records or bytes, and says where the next one begins.
+# SQLite filters records by their text, so that searching a log of a million records takes a second and decodes few of
+# them. A page is limited in records and bytes, and says where the next one starts.
 
-MESSAGES_DEFAULT: Final = 200  # What a person looks at, at once.
+MESSAGES_DEFAULT: Final = 200  # Messages per page.
 
 
 @frozen
 class RevisionRange:
-    """Records over `after` and under `before`, at most `limit`; `is_back` gives the newest of them first."""
+    """Records after `after` and before `before`, at most `limit`. `is_back`: the newest ones, newest first."""
 
     after: int
     before: int
@@ -32,18 +32,18 @@ class RevisionRange:
 
 
 def range_of_query(query: Mapping[str, str], newest: int, default: int, *, is_back: bool) -> RevisionRange:
-    """What a query asks for; `is_back` is what it means when it names neither end."""
+    """Return the range of a query. `is_back` is the direction of a query without `after` and `before`."""
     before = min(int(query.get("before", newest + 1)), newest + 1)
     limit = min(int(query.get("limit", default)), HISTORY_SHOWN_MAX)
     return RevisionRange(int(query.get("after", 0)), before, limit, "before" in query or is_back)
 
 
 def record_page(log: LogReader, query: Mapping[str, str]) -> JsonObject:
-    """The answer to GET /v1/log."""
+    """Return the answer to GET /v1/log."""
     rev = log.last_rev()
     span = range_of_query(query, rev, HISTORY_SHOWN_MAX, is_back=False)
     type_, about = query.get("type", ""), query.get("about", "")
-    # The text as the log has it, without the end of its string: more follows of a type or an address that begins so.
+    # Without the closing quote, because types and addresses are matched by prefix.
     words = [f'"type":{encode_text(type_)[:-1]}'] if type_ else []
     words += [f'"subject":{encode_text(about)[:-1]}'] if about else []
     found: list[Record] = []
@@ -62,14 +62,14 @@ def record_page(log: LogReader, query: Mapping[str, str]) -> JsonObject:
 
 
 def message_page(log: LogReader, query: Mapping[str, str]) -> JsonObject:
-    """The answer to GET /v1/messages."""
+    """Return the answer to GET /v1/messages."""
     rev = log.last_rev()
     span = range_of_query(query, rev, MESSAGES_DEFAULT, is_back=True)
     of = query.get("of", "")
     found: list[JsonObject] = []
     for entry in _entries(log, span, ['"inbox":{', *([encode_text(of)] if of else ())]):
         record = entry.record
-        # Those of one record stay together: the next page begins under a revision.
+        # Keep the messages of one record on one page, because a page starts before a revision.
         if len(found) >= span.limit:
             return {"rev": rev, "messages": found[::-1], "next": record.rev + 1}
         letters = [one for one in _letters(record) if not of or of in (one["sender"], one["receiver"])]
@@ -78,12 +78,12 @@ def message_page(log: LogReader, query: Mapping[str, str]) -> JsonObject:
 
 
 def _entries(log: LogReader, span: RevisionRange, words: list[str]) -> Iterator[LogEntry]:
-    """The records of `span` with all `words` in their text; the caller applies the limit."""
+    """Yield the records of `span` with all `words` in their text. The caller applies the limit."""
     return log.records(RecordQuery(span.after, span.before, containing=tuple(words), newest_first=span.is_back))
 
 
 def _is_meant(record: Record, type_: str, about: str) -> bool:
-    """Whether a step that the record tells of is of that type and about that object, or one below it."""
+    """Return whether a step of the record has that type and is about that object or one below it."""
     return any(
         step.type.startswith(type_) and (not about or step.subject == about or step.subject.startswith(f"{about}/"))
         for step in record.draft.entries
@@ -91,16 +91,16 @@ def _is_meant(record: Record, type_: str, about: str) -> bool:
 
 
 def _letters(record: Record) -> Iterator[JsonObject]:
-    """The messages that the record puts into inboxes."""
+    """Yield the messages that the record delivers."""
     for change in record.draft.changes:
         merge = change.merge if isinstance(change, SetStatus) else change.status if isinstance(change, Put) else {}
         yield from (letter for letter in (merge.get("inbox") or {}).values() if letter is not None)
 
 
 def history_answer(log: LogReader, plan: str, path: str, query: Mapping[str, str]) -> Json:
-    """The answer to GET /v1/`path` from the log of the plan `plan`. Raises CommandError, StoreFailed.
+    """Return the answer to GET /v1/`path` from the log of the plan `plan`. Raises CommandError, StoreFailed.
 
-    It reads for a while, so a server calls it in a thread.
+    Reading may take a while, so servers call it in a thread.
     """
     head, _, rest = path.partition("/")
     if head in ("conversation", "history", "prompt"):
@@ -122,13 +122,13 @@ def history_answer(log: LogReader, plan: str, path: str, query: Mapping[str, str
 
 
 def _revision_of_query(log: LogReader, query: Mapping[str, str]) -> int:
-    """The requested revision. Raises CommandError: NOT_FOUND if the log has not reached it yet."""
+    """Return the requested revision. Raises CommandError: NOT_FOUND if the log has not reached it yet."""
     rev, at = log.last_rev(), int(query["at"])
     if at > rev:
-        raise CommandError(ExitCode.NOT_FOUND, f"there is no revision {at}: the log ends at {rev}", "plan events")
+        raise CommandError(ExitCode.NOT_FOUND, f"revision {at} does not exist; the newest is {rev}", "plan events")
     return at
 
 
 def _written_at(log: LogReader, rev: int) -> float:
-    """When the revision was written, in seconds since 1970; 0 if there is none."""
+    """Return when the revision was written, in seconds since 1970; 0 for the empty log."""
     return next((entry.record.at for entry in log.records(RecordQuery(rev - 1, rev + 1))), 0.0)

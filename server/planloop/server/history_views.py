@@ -1,7 +1,6 @@
-"""Answers about the past with presentation: an agent's conversation and prompts, and the plan's revisions.
+"""Answers about the past with texts for display: an agent's conversation and prompts, and the plan's revisions.
 
-They read the log newest first and only as far as asked. An owner, a gateway and a command without an owner give the
-same answers.
+They read the log newest first and only as far as needed. The owner, the gateway and commands without an owner use them.
 """
 
 from __future__ import annotations
@@ -18,14 +17,14 @@ from planloop.schemas.log.record import Record
 from planloop.server import plan_reader
 
 TURNS_DEFAULT: Final = 20
-TURNS_MAX: Final = 100  # At once: a turn with its calls may have some hundred kilobytes.
+TURNS_MAX: Final = 100  # Per page: a turn with its calls may have some hundred kilobytes.
 REVISIONS_DEFAULT: Final = 50
 REVISIONS_MAX: Final = 500
-NEWER_RECORDS_MAX: Final = 2_000  # Of an agent, at once: who is further behind asks again.
+NEWER_RECORDS_MAX: Final = 2_000  # Records of an agent per answer. A client that is further behind repeats the request.
 
 
 def history_view_answer(log: LogReader, plan: str, path: str, query: Mapping[str, str]) -> Json:
-    """The answer to GET /v1/`path` from the log of the plan `plan`. Raises CommandError, StoreFailed."""
+    """Return the answer to GET /v1/`path` from the log of the plan `plan`. Raises CommandError, StoreFailed."""
     head, _, rest = path.partition("/")
     if head == "prompt":
         return _prompt(log, plan_reader.parse_query_address(f"agent/{rest.removeprefix('agent/')}"), query)
@@ -37,9 +36,9 @@ def history_view_answer(log: LogReader, plan: str, path: str, query: Mapping[str
 
 
 def _conversation(log: LogReader, agent: str, query: Mapping[str, str]) -> JsonObject:
-    """The items of whole turns below `before`, the newest of them; or all over `after`.
+    """Return the items of the newest whole turns before `before`, or of all turns after `after`.
 
-    `earlier` is the `before` of the page before this one, None when this is the first; `rev` is where `after` goes on.
+    `earlier` is the `before` of the previous page, None on the first page. `rev` is the next `after`.
     """
     newest = log.last_rev()
     if "after" in query:
@@ -64,9 +63,9 @@ def _conversation(log: LogReader, agent: str, query: Mapping[str, str]) -> JsonO
 
 
 def _prompt(log: LogReader, agent: str, query: Mapping[str, str]) -> JsonObject:
-    """The system message of the agent's last request in `turn`, or in its last turn below `before`.
+    """Return the system message of the agent's last request in `turn`, by default in its last turn before `before`.
 
-    Raises CommandError: NOT_FOUND when it took no such turn, or is asked without a prompt.
+    Raises CommandError: NOT_FOUND if the agent has not taken the turn, or has no model.
     """
     newest = log.last_rev()
     before = min(_number(query.get("before", str(newest + 1)), "before"), newest + 1)
@@ -75,20 +74,20 @@ def _prompt(log: LogReader, agent: str, query: Mapping[str, str]) -> JsonObject:
     found = asked.found.get(turn)
     if found is None:
         if not asked.found:
-            hint = "only agents that think with a model have a prompt" if asked.turns else f"plan describe {agent}"
-            raise CommandError(ExitCode.NOT_FOUND, f"{agent} has asked no model", hint)
-        hint = f"it asked a model in the turns {_ranges(sorted(asked.found))}"
-        raise CommandError(ExitCode.NOT_FOUND, f"{agent} has asked no model in turn {turn}", hint)
+            hint = "only LLM agents have a prompt" if asked.turns else f"plan describe {agent}"
+            raise CommandError(ExitCode.NOT_FOUND, f"{agent} has sent no request to a model", hint)
+        hint = f"it sent requests in the turns {_ranges(sorted(asked.found))}"
+        raise CommandError(ExitCode.NOT_FOUND, f"{agent} sent no request to a model in turn {turn}", hint)
     content = log.get_blob(found["blob"]) if found["blob"] else None
     if content is None:
         raise CommandError(
-            ExitCode.NOT_FOUND, f"the log does not have the prompt of turn {turn} of {agent}", "plan replay checks it"
+            ExitCode.NOT_FOUND, f"the prompt of turn {turn} of {agent} is missing", "plan replay reports missing blobs"
         )
     return {**found, "text": str(decode(content)["content"]), "turns": sorted(asked.found)}
 
 
 def _ranges(numbers: Sequence[int]) -> str:
-    """`1-4, 6`."""
+    """Return numbers as ranges: `1-4, 6`."""
     parts: list[list[int]] = []
     for number in numbers:
         if parts and number == parts[-1][-1] + 1:
@@ -99,7 +98,7 @@ def _ranges(numbers: Sequence[int]) -> str:
 
 
 def _turns_before(log: LogReader, agent: str, before: int, count: int) -> list[int]:
-    """Where the newest turns below `before` begin, newest first."""
+    """Return the first revisions of the newest turns before `before`, newest first."""
     found: list[int] = []
     words = ("turn.started", encode_text(agent))
     for entry in log.records(RecordQuery(before=before, containing=words, newest_first=True)):
@@ -111,7 +110,7 @@ def _turns_before(log: LogReader, agent: str, before: int, count: int) -> list[i
 
 
 def _about(log: LogReader, agent: str, after: int, before: int, limit: int | None = None) -> Iterator[Record]:
-    """The records that name the agent, which include all that are about it."""
+    """Yield the records that mention the agent. They include all records about it."""
     query = RecordQuery(after, before, containing=(encode_text(agent),), limit=limit)
     return (entry.record for entry in log.records(query))
 
@@ -128,9 +127,9 @@ def _letters(log: LogReader, agent: str) -> Callable[[str, int], JsonObject | No
 
 
 def _history(log: LogReader, query: Mapping[str, str]) -> JsonObject:
-    """The newest revisions below `before`, newest first, of the author that begins so and of the kind, if given.
+    """Return the newest revisions before `before`, newest first, filtered by `author` prefix and `kind` if given.
 
-    Without `all` only those that made a document. `earlier` is the `before` of the next older page, None at the end.
+    Without `all`, only revisions that changed the document. `earlier` is the `before` of the next page (None: no page).
     """
     newest = log.last_rev()
     before = _number(query.get("before", str(newest + 1)), "before")
@@ -152,21 +151,21 @@ def _history(log: LogReader, query: Mapping[str, str]) -> JsonObject:
 
 
 def _revision(log: LogReader, plan: str, rev: int) -> JsonObject:
-    """One revision with its differences, each field with its value before and after. Raises CommandError: NOT_FOUND."""
+    """Return one revision with its differences and each field before and after. Raises CommandError: NOT_FOUND."""
     found = [record for record in _revisions(log, rev + 1, REVISION_TYPES, downto=rev) if record.rev == rev]
     if not found:
-        raise CommandError(ExitCode.NOT_FOUND, f"revision {rev} is none of the plan", "plan history --all lists them")
+        raise CommandError(ExitCode.NOT_FOUND, f"revision {rev} is not a change of the plan", "plan history --all")
     past = list(_revisions(log, rev, DOCUMENT_TYPES))
     return revisions.revision_detail(found[0], f"plan/{plan}", revisions.document_at(reversed(past), f"plan/{plan}"))
 
 
 def _revisions(log: LogReader, before: int, types: frozenset[str], *, downto: int = 0) -> Iterator[Record]:
-    """The records of those types below `before`, newest first."""
+    """Yield the records of those types before `before`, newest first."""
     query = RecordQuery(downto - 1, before, types, newest_first=True)
     return (entry.record for entry in log.records(query))
 
 
 def _number(text: str, name: str) -> int:
     if not text.isdecimal() or len(text) > 15:
-        raise CommandError(ExitCode.USAGE, f"`{text[:40]}` is no number for {name}", "revisions are counted from 1")
+        raise CommandError(ExitCode.USAGE, f"{name} must be a number, not `{text[:40]}`", "revisions start at 1")
     return int(text)

@@ -1,7 +1,7 @@
-"""HTTP of the API's operations: their aiohttp routes, checked requests, JSON answers and errors.
+"""HTTP for the API's operations: aiohttp routes, checks of requests, JSON answers and errors.
 
-`planloop.server.owner_api` and `planloop.server.gateway.application` serve the operations of one table
-(`planloop.server.api.operations`) with this.
+The owner (`planloop.server.owner_api`) and the gateway (`planloop.server.gateway.application`) use it to serve the
+operations of `planloop.server.api.operations`.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ from planloop.reconciler.errors import EngineError
 from planloop.schemas import limits
 from planloop.schemas.canonical_json import Json, JsonObject, decode_foreign, encode
 from planloop.server.api.operations import QUERY_CHARS_MAX, TABLE, WHOLE, Door, Operation, checked_query
+from planloop.server.read_queries import OTHER_VERSION_HINT
 
 API_ROOT: Final = "/v1/"
 PLANS: Final = f"{API_ROOT}plans/"
-BODY_BYTES_MAX: Final = 3 * limits.DUMP_BYTES_MAX  # An agent's file as JSON text; plan files are smaller.
-BODY_S: Final = 30.0  # For a body to arrive: a plan file over a slow line takes two.
+BODY_BYTES_MAX: Final = 3 * limits.DUMP_BYTES_MAX  # An agent's dump as JSON text; plan files are smaller.
+BODY_S: Final = 30.0  # For a body to arrive. A plan file over a slow line takes two.
 STATUS: Final = {
     ExitCode.USAGE: 400,
     ExitCode.INVALID: 422,
@@ -42,17 +43,18 @@ OPERATION: Final = web.RequestKey("operation", Operation)
 """The operation that a request was routed to."""
 Answer: TypeAlias = Json | web.StreamResponse
 OperationHandler: TypeAlias = Callable[[web.Request], Awaitable[Answer]]
-"""Answers an operation with JSON (bytes: already encoded), or with a response. Raises CommandError."""
+"""Answers an operation with JSON (bytes if already encoded) or with a response. Raises CommandError."""
 
 
 def operation_routes(
     door: Door, handlers: Mapping[str, OperationHandler], default: OperationHandler
 ) -> list[web.RouteDef]:
-    """Return the routes of all operations of a door: `handlers` has some by the operations' names, `default` the rest.
+    """Return the routes of all operations that the owner or the gateway (`door`) offers.
 
-    Below `/v1/` at the owner; at the gateway those of a plan are below `/v1/plans/NAME/`.
+    `handlers` has handlers by operation name; `default` handles all other operations. Paths are below `/v1/`; at the
+    gateway, operations of a plan are below `/v1/plans/NAME/`.
     """
-    # A last parameter takes slashes: `runs/{suite}/{run}/tail` must be tried before `runs/{suite}/{run}`.
+    # The last parameter of a path matches slashes, so `runs/{suite}/{run}/tail` must precede `runs/{suite}/{run}`.
     rows = sorted((row for row in TABLE if row.door in ("both", door)), key=lambda row: len(row.path), reverse=True)
     routes = []
     for row in rows:
@@ -72,11 +74,11 @@ def _aiohttp_path(row: Operation) -> str:
 
 
 def _checked(operation: Operation, handler: OperationHandler) -> Handler:
-    """Return the aiohttp handler: the request is checked against the operation before `handler` has it."""
+    """Return an aiohttp handler that checks the request against the operation and then calls `handler`."""
 
     async def checked(request: web.Request) -> Answer:
         if len(request.query) != len(set(request.query)):
-            raise CommandError(ExitCode.USAGE, "a parameter is given twice", "give each once")
+            raise CommandError(ExitCode.USAGE, "a parameter is given twice", "give each parameter once")
         checked_query(operation, request.query)
         for name in operation.takes:
             if len(value := request.match_info[name]) > QUERY_CHARS_MAX:
@@ -97,12 +99,12 @@ def _checked(operation: Operation, handler: OperationHandler) -> Handler:
 
 
 def request_path(request: web.Request) -> str:
-    """Return the path of a request as the table has it, with its parameters filled in."""
+    """Return the path of the request's operation with its parameters filled in."""
     return request[OPERATION].path.format_map(request.match_info)
 
 
 async def read_body(request: web.Request) -> JsonObject:
-    """Return the JSON object in the body. Raises CommandError; HTTPException for one that is too large or too slow."""
+    """Return the JSON object in the body. Raises CommandError; HTTPException if the body is too large or too slow."""
     size, size_max = request.content_length or 0, request.client_max_size
     if size > size_max:
         raise web.HTTPRequestEntityTooLarge(size_max, size)
@@ -116,20 +118,20 @@ async def read_body(request: web.Request) -> JsonObject:
             ExitCode.USAGE, f"the body is not JSON: {error}", "send Content-Type application/json"
         ) from None
     if not isinstance(body, dict):
-        raise CommandError(ExitCode.USAGE, "the body is not a JSON object", "send one map of fields")
+        raise CommandError(ExitCode.USAGE, "the body is not a JSON object", "send an object with the fields")
     return body
 
 
 async def checked_body(request: web.Request, body: JsonObject) -> JsonObject:
     """Return `body`, checked against the model that the request's operation names. Raises CommandError."""
-    # In a thread: the first body loads pydantic, which must not block the plan that runs in this process.
+    # In a thread, because the first body loads pydantic, which must not block the plan that runs in this process.
     validation = await anyio.to_thread.run_sync(importlib.import_module, "planloop.server.api.validation")
     found: JsonObject = validation.validated_body(request[OPERATION], body)
     return found
 
 
 async def answer_response(answer: Callable[[], Awaitable[Answer]]) -> web.StreamResponse:
-    """Return what `answer` gives as a response; each kind of error has its status and message."""
+    """Return the result of `answer` as a response. Errors become responses with a status and a message."""
     try:
         found = await attempt(answer)
     except EngineError as error:
@@ -140,9 +142,9 @@ async def answer_response(answer: Callable[[], Awaitable[Answer]]) -> web.Stream
         case Bug(bug):
             return refusal_response(error_report.explain_exception(bug) or _bug(bug))
         case Failed(_, message) | TerminalFailure(_, message):
-            return refusal_response(CommandError(ExitCode.FAILED, message, "plan events says more"))
+            return refusal_response(CommandError(ExitCode.FAILED, message, "plan events has details"))
         case LostRace(conflict):
-            return refusal_response(CommandError(ExitCode.CONFLICT, str(conflict), "give the command again"))
+            return refusal_response(CommandError(ExitCode.CONFLICT, str(conflict), "try again"))
         case web.StreamResponse():
             return found
         case _:
@@ -151,11 +153,13 @@ async def answer_response(answer: Callable[[], Awaitable[Answer]]) -> web.Stream
 
 
 def _bug(error: Exception) -> CommandError:
-    return CommandError(ExitCode.BUG, f"{type(error).__name__}: {error}", "the run goes on; plan doctor")
+    return CommandError(
+        ExitCode.BUG, f"internal error: {type(error).__name__}: {error}", "the plan keeps running; run plan doctor"
+    )
 
 
 def refusal_response(halt: CommandError, status: int | None = None) -> web.Response:
-    """Return an error as a response that the client can make the CommandError of again."""
+    """Return an error as a response from which the client can rebuild the CommandError."""
     error = {"error": {"exit": int(halt.exit), "summary": halt.summary, "hint": halt.hint}}
     status = status or STATUS.get(halt.exit, 400)
     return web.Response(body=encode(error), status=status, content_type="application/json")
@@ -163,7 +167,7 @@ def refusal_response(halt: CommandError, status: int | None = None) -> web.Respo
 
 @web.middleware
 async def errors_middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Answer errors of routing and of handlers in the API's form."""
+    """Answer errors of routing and of handlers in the format of the API."""
     try:
         return await handler(request)
     except CommandError as halt:
@@ -174,16 +178,13 @@ async def errors_middleware(request: web.Request, handler: Handler) -> web.Strea
 
 def _http_error(request: web.Request, error: web.HTTPException) -> web.Response:
     path = f"`{_operation_path(request.path)[:100]}`"
-    hint = "/v1/openapi.json describes what there is"
+    hint = "/v1/openapi.json describes the API"
     match error:
         case web.HTTPNotFound():
-            halt = CommandError(
-                ExitCode.NOT_FOUND, f"the API has no {path}", "plan version on both sides tells if they differ"
-            )
-            return refusal_response(halt)
+            return refusal_response(CommandError(ExitCode.NOT_FOUND, f"the API has no {path}", OTHER_VERSION_HINT))
         case web.HTTPMethodNotAllowed():
             allowed = ", ".join(sorted(error.allowed_methods - {"HEAD"}))
-            words, hint = f"{path} takes {allowed}, not {request.method[:10]}", f"send it with {allowed}"
+            words, hint = f"{path} accepts {allowed}, not {request.method[:10]}", f"use {allowed}"
         case web.HTTPRequestEntityTooLarge():
             words = f"the body is larger than {request.client_max_size >> 20} MiB"
         case web.HTTPRequestTimeout():

@@ -1,6 +1,6 @@
-"""Serve an aiohttp application on a listening socket, with bounds on its connections.
+"""Serve an aiohttp application on a listening socket, with limits for its connections.
 
-The owner's API, the gateway and the MCP server all listen through this.
+The owner's API, the gateway and the MCP server use it.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
 LEAVE_S: Final = 1.0  # For requests that are still being answered when the server stops.
-IDLE_S: Final = 75.0  # A connection without a request for this long is closed; also one that never sent a whole one.
-UNREAD_MS: Final = 30_000  # The kernel drops a client that has not taken what it was sent for this long.
+IDLE_S: Final = 75.0  # A connection is closed after this time without a complete request.
+UNREAD_MS: Final = 30_000  # The kernel drops a client that has not read its data for this time.
 CONNECTIONS_MAX: Final = 1_024  # At once; 500 websockets are allowed, and a browser opens six more connections.
-FILES_KEPT: Final = 128  # File descriptors of the process that connections may not use.
+FILES_KEPT: Final = 128  # File descriptors that are reserved for other uses than connections.
 LINE_BYTES_MAX: Final = 64 << 10  # Of a request's first line: all parameters as HTTP encodes them.
 FULL: Final = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nRetry-After: 5\r\nConnection: close\r\n\r\n"
 
@@ -30,7 +30,7 @@ _LOGGER: Final = logging.getLogger("planloop.server.http")
 
 
 def _is_server_error(record: logging.LogRecord) -> bool:
-    """Return whether a logged error is ours, not a malformed request: a port scan would fill the log."""
+    """Return whether a log record is an error of the server. A port scan sends many malformed requests: not logged."""
     return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
 
 
@@ -46,10 +46,10 @@ async def serve_application(
     leave_s: float = LEAVE_S,
     cancels_handlers: bool = False,
 ) -> AsyncIterator[None]:
-    """Answer requests on `listener` for as long as the block lasts.
+    """Answer requests on `listener` while the block runs.
 
-    At the end requests have `leave_s` to finish. With `cancels_handlers` a handler is cancelled when its client
-    disconnects; without it a change that has begun is finished.
+    At the end, requests have `leave_s` to finish. With `cancels_handlers`, a handler is cancelled when its client
+    disconnects; otherwise it finishes the change that it has started.
     """
     runner = web.AppRunner(
         application,
@@ -60,12 +60,13 @@ async def serve_application(
         lingering_time=LEAVE_S,
         max_line_size=LINE_BYTES_MAX,
         handler_cancellation=cancels_handlers,
-        auto_decompress=False,  # No endpoint takes compressed bodies; a small one could become a huge one.
+        auto_decompress=False,  # No endpoint accepts compressed bodies: a small one could expand to a huge one.
     )
     await runner.setup()
     assert runner.server is not None
     _drop_unread(listener)
-    # Only commands and the gateway of the same user reach a unix socket: to them, 503 means that the owner is leaving.
+    # A unix socket has no connection limit: its clients are commands and the gateway of the same user, and they take a
+    # 503 as a sign that the owner is stopping.
     is_local = listener.family == socket.AF_UNIX
     factory = runner.server if is_local else _ConnectionFactory(runner.server, _connections_max())
     server = await asyncio.get_running_loop().create_server(factory, sock=listener, ssl=tls, backlog=256)
@@ -78,7 +79,7 @@ async def serve_application(
 
 
 class _ConnectionFactory:
-    """Makes the protocol of a connection: aiohttp's, or one that refuses when there are too many."""
+    """Creates the protocol of a connection: aiohttp's, or one that answers 503 if there are too many connections."""
 
     def __init__(self, server: web.Server, connections_max: int) -> None:
         self._server = server
@@ -101,6 +102,6 @@ def _connections_max() -> int:
 
 
 def _drop_unread(listener: socket.socket) -> None:
-    """Set the limit for unread data on the listener's connections. Linux only; elsewhere they keep their buffers."""
+    """Limit how long the listener's connections may leave data unread. Has an effect only on Linux."""
     with suppress(AttributeError, OSError):
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNREAD_MS)

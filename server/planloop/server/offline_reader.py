@@ -1,7 +1,7 @@
-"""Answer requests to a plan that no process runs.
+"""Answer requests to a plan that is not running.
 
-Reads take the log directly, without an event loop. The log is opened read-only, so that this is safe beside an owner
-that starts meanwhile and in a folder that cannot be written. For a change this process owns the plan for a moment.
+A read opens the log read-only, without an event loop. This is safe if an owner starts meanwhile, and works in a folder
+without write permission. For a change, this process owns the plan until the change is made.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from planloop.server.read_queries import OwnerInfo, is_log_query, read_answer
 
 
 class OfflinePlanReader:
-    """The log of one plan as of when it was loaded: a `plan_reader.PlanReader`."""
+    """A `plan_reader.PlanReader` of a plan's log at the time of loading."""
 
     def __init__(self, place: PlanPaths, log: LogReader) -> None:
         self._place = place
@@ -48,10 +48,10 @@ class OfflinePlanReader:
 
 
 def offline_answer(place: PlanPaths, path: str, query: Mapping[str, str]) -> Json:
-    """What an owner of the plan would answer to GET `path`. Raises CommandError."""
+    """Return the answer to GET `path`, as an owner would give it. Raises CommandError."""
     if not state_files.has_log(place.folder):
         raise CommandError(
-            ExitCode.NOT_FOUND, f"no plan `{place.name}` has state in {place.folder.parent}", "plan apply FILE"
+            ExitCode.NOT_FOUND, f"unknown plan `{place.name}`: no state in {place.folder.parent}", "plan apply FILE"
         )
     if path == "why":
         return why_without_owner(place, query.get("at", ""))
@@ -65,7 +65,7 @@ def offline_answer(place: PlanPaths, path: str, query: Mapping[str, str]) -> Jso
 
 
 def why_without_owner(place: PlanPaths, at: str) -> Json:
-    """What an owner would answer to GET `why`: who set the value at the pointer `at`. Raises CommandError."""
+    """Return the answer to GET `why`: who set the value at the pointer `at`. Raises CommandError."""
     import anyio
 
     from planloop.server import opened_plan
@@ -80,7 +80,7 @@ def why_without_owner(place: PlanPaths, at: str) -> Json:
 
 
 def post_without_owner(place: PlanPaths, path: str, body: JsonObject) -> Json:
-    """What an owner would answer to POST `path`, by owning the plan for a moment. Raises NotOwner, CommandError."""
+    """Own the plan for the time of a change, and return the answer to POST `path`. Raises NotOwner, CommandError."""
     import anyio
 
     from planloop.server.opened_plan import open_plan

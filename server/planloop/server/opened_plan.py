@@ -1,4 +1,4 @@
-"""A plan that this process has opened: for changes, as its owner, or for a preview, which writes nothing."""
+"""A plan that this process has opened: as its owner, to change it, or read-only, for a preview."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 class OpenedPlan:
     """A plan that this process owns. `log` reads flushed records; `had_plan` is false at the first apply.
 
-    `hearing` streams what its models write; a message from outside holds `sending` while it looks up whether it was
-    sent before.
+    `hearing` streams the text of models. A request that sends a message holds `sending` while it looks up whether the
+    message was sent before.
     """
 
     place: PlanPaths
@@ -50,12 +50,12 @@ class OpenedPlan:
 
     @property
     def plan(self) -> Resource | None:
-        """The plan object, None before the first apply."""
+        """The plan object; None before the first apply."""
         return self.store.view.get(f"plan/{self.place.name}")
 
 
 def plan_language(place: PlanPaths) -> PlanLanguage:
-    """The compiler as the engine sees it, reading what the plan of `place` refers to."""
+    """Return the engine's port to the compiler, which reads the files that the plan of `place` refers to."""
     from planloop.client.plan_sources import FolderSources
     from planloop.compiler import merge
     from planloop.compiler.error_codes import STOPS_APPLY
@@ -75,7 +75,7 @@ def plan_language(place: PlanPaths) -> PlanLanguage:
 
 @asynccontextmanager
 async def open_plan(place: PlanPaths) -> AsyncIterator[OpenedPlan]:
-    """The plan of `place`, owned by this process and open for changes. Raises NotOwner, StoreFailed, StoreCorrupt."""
+    """Own and open the plan of `place` while the block runs. Raises NotOwner, StoreFailed, StoreCorrupt."""
     clock, ids = SystemClock(), RandomIds()
     async with backend.own_store(place.folder, clock) as owned:
         store, owner = owned.store, owned.owner
@@ -86,15 +86,15 @@ async def open_plan(place: PlanPaths) -> AsyncIterator[OpenedPlan]:
 
 
 def preview_without_owner(place: PlanPaths, save: FileSave) -> Json:
-    """What an owner would answer to POST `diff`, writing nothing; `place` may have no state yet."""
+    """Return the answer to POST `diff` without an owner. Writes nothing; `place` may have no state yet."""
     from planloop.server.payloads import file_preview
 
-    with gc_paused():  # The process ends with the answer.
+    with gc_paused():  # The process ends after the answer.
         return file_preview(gate_without_owner(place), save)
 
 
 def gate_without_owner(place: PlanPaths) -> PlanGate:
-    """A gate that can only preview: over the log as it is, or over nothing for a plan that was never applied."""
+    """Return a gate that can only preview changes, on the current log or, before the first apply, on an empty one."""
     return PlanGate(
         backend.ReadOnlyStore(place.folder),
         place.name,

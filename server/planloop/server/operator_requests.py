@@ -1,4 +1,4 @@
-"""What an operator does beside editing the plan: message agents, move the session, resolve a conflict, break a lock."""
+"""Requests of operators other than edits: message agents, move the session, resolve a conflict, break a lock."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from planloop.schemas.objects.plan import primary_agent
 from planloop.server.opened_plan import OpenedPlan
 from planloop.server.payloads import author_of, verdict_to_json
 
-# The session: the agent that an operator talks with when a command names none.
+# The session: the agent that an operator talks with if a command names none.
 
-SESSION_HINT = "plan get agents lists whom one can talk with"
+AGENTS_HINT = "plan get agents lists them"
 
 
 async def move_session(core: OpenedPlan, body: JsonObject) -> JsonObject:
-    """Makes the agent at `to`, or behind the hook there, the primary one; `was` is the one before, empty for none.
+    """Make the agent at `to`, or the agent of the hook at `to`, the primary agent. `was` is the previous one or empty.
 
-    Raises CommandError: NOT_FOUND, also for a hook without an agent.
+    Raises CommandError: NOT_FOUND if the agent does not exist, or if the hook has none.
     """
     view, to = core.store.view, str(body["to"])
     hook = view.get(to) if to.startswith("hook/") else None
@@ -42,7 +42,7 @@ async def move_session(core: OpenedPlan, body: JsonObject) -> JsonObject:
         to = str(hook.spec["mind"].get("address", to))
     agent, plan = view.get(to), view.get(f"plan/{core.place.name}")
     if agent is None or agent.deleting or plan is None:
-        raise CommandError(ExitCode.NOT_FOUND, f"there is no {to} to talk with", SESSION_HINT)
+        raise CommandError(ExitCode.NOT_FOUND, f"no agent {to} in this plan", AGENTS_HINT)
     was = primary_agent(plan.status)
     changes = session.session_move_changes(view, plan.address, to, str(author_of(body)))
     rev = view.rev
@@ -56,46 +56,43 @@ async def move_session(core: OpenedPlan, body: JsonObject) -> JsonObject:
 
 
 async def prompt_text(servers: Callable[[], ToolServers], body: JsonObject) -> JsonObject:
-    """The `text` of the prompt `name` of `server` with `arguments`. Raises CommandError, also when it takes too
-    long.
-    """
+    """Return the `text` of the prompt `name` of `server` with `arguments`. Raises CommandError."""
     server, arguments = str(body["server"]), {str(key): str(value) for key, value in body.get("arguments", {}).items()}
-    look = f"plan describe mcp/{server}; it runs while an agent that may use it is at work"
+    look = f"plan describe mcp/{server}; the server runs only while an agent that may use it is active"
     try:
         with anyio.fail_after(limits.PROMPT_WAIT_S):
             text = await servers().prompt(server, str(body["name"]), arguments, by=str(body["agent"]))
     except TimeoutError:
         raise CommandError(
-            ExitCode.TIMEOUT, f"mcp/{server} did not answer in {limits.PROMPT_WAIT_S:.0f} s", look
+            ExitCode.TIMEOUT, f"mcp/{server} did not answer within {limits.PROMPT_WAIT_S:.0f} s", look
         ) from None
-    except ServerFailed as fault:
-        code = ExitCode.NOT_FOUND if fault.reason == "NoServer" else ExitCode.FAILED
-        raise CommandError(code, f"mcp/{server} gives no prompt ({fault.reason}): {fault}", look) from None
+    except ServerFailed as error:
+        code = ExitCode.NOT_FOUND if error.reason == "NoServer" else ExitCode.FAILED
+        raise CommandError(code, f"mcp/{server} returned no prompt ({error.reason}): {error}", look) from None
     return {"text": text}
 
 
-# Messages enter inboxes by the same rules as those of agents, in one record for each receiver.
+# Messages of operators follow the same rules as those of agents. Each receiver has a separate record.
 
 DELIVERIES = frozenset({"queue", "steer", "interrupt"})
-AGENT_HINT = "plan get agents lists whom one can write to"
 
 
 async def send_message(core: OpenedPlan, body: JsonObject) -> JsonObject:
-    """Delivers `text` to each agent in `to` (one, or a list), or to none when one of them cannot have it.
+    """Deliver `text` to each agent in `to` (one or a list), or to none if one of them cannot receive it.
 
-    `asks` waits for an answer: it is told in the record whose data has the message's id under `answered`. Raises
-    CommandError with the reason: NOT_FOUND for an agent that there is not, REFUSED for a full inbox and the like.
+    `asks` requests an answer: it is in the record whose data has the message's id under `answered`. Raises
+    CommandError: NOT_FOUND if an agent does not exist, REFUSED if, for example, its inbox is full.
     """
     receivers = [body["to"]] if isinstance(body["to"], str) else list(dict.fromkeys(body["to"]))
     messages = [_message(core, body, str(receiver)) for receiver in receivers]
     if not body.get("key"):
         return await _sent(core, messages, {})
-    async with core.sending:  # Who sends it once more at the same time finds what is sent here.
+    async with core.sending:  # A concurrent request with the same key must find this one's messages.
         return await _sent(core, messages, await _known(core, messages[0]))
 
 
 async def _sent(core: OpenedPlan, messages: list[Message], known: Mapping[str, str]) -> JsonObject:
-    """Sends to those who are not `known` to have it."""
+    """Send to all receivers that have not got the message before (`known`)."""
     wanted = [(one, () if one.receiver in known else _delivered(core, one)) for one in messages]
     told: list[Json] = []
     rev = core.store.view.rev
@@ -116,7 +113,7 @@ def _message(core: OpenedPlan, body: JsonObject, receiver: str) -> Message:
     delivery = body.get("delivery", "queue")
     if delivery not in DELIVERIES:
         raise CommandError(
-            ExitCode.USAGE, f"`{delivery}` is no way to deliver", f"one of {', '.join(sorted(DELIVERIES))}"
+            ExitCode.USAGE, f"unknown delivery `{delivery}`", f"use one of {', '.join(sorted(DELIVERIES))}"
         )
     now = core.clock.now()
     expires_s = body.get("expires_s")
@@ -136,8 +133,8 @@ def _message(core: OpenedPlan, body: JsonObject, receiver: str) -> Message:
 
 
 async def _known(core: OpenedPlan, like: Message) -> dict[str, str]:
-    """Who was sent a message with the sender and the key of `like` before, and the id it has."""
-    # What was proposed a moment ago is read, too: its sender may not have waited for the answer.
+    """Return the receivers of an earlier message with the sender and key of `like`, with the message's id."""
+    # Flush first, because a sender may repeat a message before the first one is durable.
     await core.store.flush(core.store.view.rev)
     return await to_thread.run_sync(_sent_like, core.log, like)
 
@@ -157,51 +154,49 @@ def _delivered(core: OpenedPlan, message: Message) -> tuple[Change, ...]:
     if isinstance(changes, message_policy.DeliveryRefused):
         code = ExitCode.NOT_FOUND if changes.reason == "NoSuchAgent" else ExitCode.REFUSED
         raise CommandError(
-            code, f"not delivered to {message.receiver} ({changes.reason}): {changes.message}", AGENT_HINT
+            code, f"not delivered to {message.receiver} ({changes.reason}): {changes.message}", AGENTS_HINT
         )
     return changes
 
 
-# A resolved conflict is a patch in the operator's name, with everything that takes effect with it.
+# The resolution of a conflict is a patch whose author is the operator, together with the changes that it causes.
 
 CODES = {"NotFound": ExitCode.NOT_FOUND, "Resolved": ExitCode.CONFLICT, "BadArguments": ExitCode.USAGE}
 
 
 async def resolve_conflict(core: OpenedPlan, body: JsonObject) -> JsonObject:
-    """Makes the ruling that `body` asks for: `conflict`, `how`, and where given `for` and `plan`. Raises
-    CommandError.
-    """
+    """Resolve a `conflict` as `how` says, optionally with `for` and `plan`. Raises CommandError."""
     view, plan = core.store.view, core.plan
-    wish = ResolutionRequest(
+    request = ResolutionRequest(
         str(body["conflict"]), str(body["how"]), str(body.get("for") or ""), str(body.get("plan") or "")
     )
     try:
         made = resolution.plan_resolution(
-            view, {} if plan is None else plan.spec, wish, author_of(body), core.clock.now()
+            view, {} if plan is None else plan.spec, request, author_of(body), core.clock.now()
         )
-    except InvalidResolution as fault:
+    except InvalidResolution as error:
         raise CommandError(
-            CODES.get(fault.reason, ExitCode.REFUSED), str(fault), "plan get conflicts lists what there is"
+            CODES.get(error.reason, ExitCode.REFUSED), str(error), "plan get conflicts lists them"
         ) from None
-    said = f"ruled `{made.ruling.how}` for {made.ruling.for_agent.partition('/')[2]}"
+    outcome = f"resolved as `{made.ruling.how}` for {made.ruling.for_agent.partition('/')[2]}"
     if made.is_again:
-        return verdict_to_json(PatchAccepted(view.rev, (f"{said} already",)), (), is_changed=False)
-    patch = Patch(author_of(body), made.ops, view.rev, f"{wish.conflict}: {said}", is_approved=True)
+        return verdict_to_json(PatchAccepted(view.rev, (f"already {outcome}",)), (), is_changed=False)
+    patch = Patch(author_of(body), made.ops, view.rev, f"{request.conflict}: {outcome}", is_approved=True)
     verdict = await core.gate.rule(patch, made.changes, made.also)
-    return verdict_to_json(verdict, ()) | {"said": said}
+    return verdict_to_json(verdict, ()) | {"said": outcome}
 
 
-# A broken lock is recorded in the operator's name, and its holder gets a message.
+# The record of a broken lock has the operator as its actor, and each holder gets a message.
 
 
 async def unlock_for_person(core: OpenedPlan, body: JsonObject) -> JsonObject:
-    """Takes the lock at `lock` from all who hold it, for `reason`. Raises CommandError: NOT_FOUND when nobody does."""
+    """Take `lock` away from all its holders. Raises CommandError: NOT_FOUND if it has none."""
     view, address, by = core.store.view, str(body["lock"]), str(author_of(body))
     reason, now = str(body.get("reason", "")), core.clock.now()
     made = break_lock(view, address.partition("/")[2], by, reason, now)
     if not made.owners:
-        what = "nobody holds" if view.get(address) is not None else "there is no lock"
-        raise CommandError(ExitCode.NOT_FOUND, f"{what} {address}", "plan get locks lists who holds what")
+        what = f"{address} is free" if view.get(address) is not None else f"no {address} in this plan"
+        raise CommandError(ExitCode.NOT_FOUND, what, "plan get locks lists locks and their holders")
     told = [change for owner in made.owners for change in _lock_notices(core, owner, by, (address, reason, now))]
     data: JsonObject = {"owners": list(made.owners), "why": "broken", "reason": reason}
     rev = await core.store.append(RecordDraft("lock.fenced", by, address, (*made.changes, *told), data))
@@ -213,17 +208,17 @@ async def unlock_for_person(core: OpenedPlan, body: JsonObject) -> JsonObject:
 
 
 def _is_command(view: View, owner: str) -> bool:
-    """Whether a task holds it whose command writes what it likes: nothing of it passes a fence."""
+    """Return whether the owner is a task with a command. A lock cannot stop the writes of a command."""
     found = view.get(owner)
     return found is not None and found.kind == "task" and found.spec["work"]["kind"] == "run"
 
 
 def _lock_notices(core: OpenedPlan, owner: str, by: str, broken_lock: tuple[str, str, float]) -> tuple[Change, ...]:
-    """The message to the agent that held it, or works for the task that did. It wakes nobody: it matters at a write."""
+    """Return the message to the agent of a former holder. It does not wake the agent: it matters at the next write."""
     lock, reason, now = broken_lock
     agent = f"agent/{owner.partition('/')[2]}"
     why = f": {reason}" if reason else ""
-    text = f"A person took {lock} from you{why}. What you write under it is refused until you have locked it again."
+    text = f"An operator took {lock} away from you{why}. Writes to its files are refused until you lock them again."
     message = Message(core.ids.mint(), "control", by, agent, text, now, delivery="steer", wakes=False)
     found = message_policy.delivery_changes(core.store.view, message)
     return () if isinstance(found, message_policy.DeliveryRefused) else found

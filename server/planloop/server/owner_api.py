@@ -1,7 +1,7 @@
 """The owner's HTTP API on its unix socket. Imported when the first client connects.
 
-`GET /v1/watch?after=REV` is one record a line without end, with `&words=1` also `{"said": …}` for each stretch of text
-that a model writes.
+`GET /v1/watch?after=REV` streams one record per line. With `&words=1` it also streams each piece of text that a model
+writes, as `{"said": …}`.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from planloop.server.http_api import (
 from planloop.server.http_server import serve_application
 from planloop.server.owner_listener import OwnerRequests
 
-BEAT_S: Final = 15.0  # A quiet stream sends an empty line this often, so that its reader knows that it is alive.
-GONE: Final = 503  # Nothing was done: the client may continue as if there were no owner.
+BEAT_S: Final = 15.0  # An idle stream sends an empty line this often, so that its reader knows that it is alive.
+GONE: Final = 503  # The owner is stopping and has done nothing; the client continues as if there were no owner.
 LEAVE_S: Final = 0.5
 
 
@@ -49,7 +49,7 @@ def _application(service: OwnerRequests) -> web.Application:
 
     @web.middleware
     async def refuse_when_leaving(request: web.Request, handler: Handler) -> web.StreamResponse:
-        # aiohttp may call a handler after its clean-up, when the log is closed.
+        # aiohttp may call a handler after its cleanup, when the log is closed.
         return web.Response(status=GONE) if is_leaving else await handler(request)
 
     async def answer(request: web.Request) -> Json:

@@ -1,8 +1,8 @@
-"""Listen on the owner's unix socket; HTTP and the owner's service are imported for the first client.
+"""Listen on the owner's unix socket, and load the HTTP server for the first client.
 
-The socket listens immediately, but HTTP (100 ms of imports) is loaded when the first client connects: most short
-runs end without one. Only the user who may read the state folder can connect (mode 0600), so there is no other
-authentication.
+The socket listens immediately. The HTTP server (100 ms of imports) is loaded when the first client connects, because
+most short runs have none. Only the user who owns the state folder can connect (mode 0600), so other
+authentication is not needed.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class OwnerRequests(Protocol):
 
 @asynccontextmanager
 async def serve_owner(make_service: Callable[[], OwnerRequests], folder: Path) -> AsyncIterator[tuple[int, ...]]:
-    """Serve the API on the socket in `folder` while the block lasts; yields the identity of the socket's file.
+    """Serve the API on the socket in `folder` while the block runs. Yields the identity of the socket's file.
 
     `make_service` is called in a thread when the first client connects.
     """
@@ -56,7 +56,7 @@ async def serve_owner(make_service: Callable[[], OwnerRequests], folder: Path) -
 
 async def _answer(make_service: Callable[[], OwnerRequests], listener: socket.socket) -> None:
     await anyio.wait_readable(listener)
-    # In a thread, so that imports do not hold up what runs. The kernel keeps the request until it is accepted.
+    # In a thread, so that imports do not block the plan. The kernel keeps the request until it is accepted.
     service = await anyio.to_thread.run_sync(make_service)
     owner_api = await anyio.to_thread.run_sync(importlib.import_module, "planloop.server.owner_api")
     await owner_api.serve_socket(service, listener)

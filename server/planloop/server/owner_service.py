@@ -1,7 +1,7 @@
 """Handle requests to one opened plan, for the owner API and for commands without an owner.
 
-Reads are `planloop.server.read_queries`'s. Every change of the plan goes through the gate; a verdict is an answer, not
-an error.
+`planloop.server.read_queries` answers reads. Every change of the plan goes through the gate. A refusal by the gate is
+an answer, not an error.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ from planloop.server.payloads import (
     verdict_to_json,
     why_answer,
 )
-from planloop.server.read_queries import OwnerInfo, is_log_query, read_answer
+from planloop.server.read_queries import OTHER_VERSION_HINT, OwnerInfo, is_log_query, read_answer
 
 if TYPE_CHECKING:
     from planloop.controllers.agent.services import ToolServers
 
 T = TypeVar("T")
 MCP_CLIENT_ACTIONS = ("take", "say", "renew", "leave", "withdraw", "preview")
-"""What a client does to the outside agent that it plays: `planloop.server.external_agents`."""
+"""Requests of MCP clients, handled in `planloop.server.external_agents`."""
 PostHandler: TypeAlias = Callable[[JsonObject], Awaitable[Json]]
 
 
 class OpenedPlanReader:
-    """The open store as an `read_queries.PlanReader`."""
+    """The open store as a `plan_reader.PlanReader`."""
 
     def __init__(self, core: OpenedPlan) -> None:
         self._core = core
@@ -72,9 +72,10 @@ class OpenedPlanReader:
 
 
 class OwnerService:
-    """Answers for one opened plan. `host` says who answers; `stop` ends the owner (None: there is none to end).
+    """Answers requests to one opened plan.
 
-    `servers` are its tool servers, None when nothing runs.
+    `host` describes this process for `status`. `stop` stops the owner, `servers` returns the running tool servers; both
+    are None if this process has opened the plan only for one request.
     """
 
     def __init__(
@@ -111,7 +112,7 @@ class OwnerService:
         }
 
     async def get(self, path: str, query: Mapping[str, str]) -> Json:
-        """The answer to GET `path`. Raises CommandError."""
+        """Return the answer to GET `path`. Raises CommandError."""
         if path == "why":
             return await self._why(query)
         if is_log_query(path, query):
@@ -122,20 +123,18 @@ class OwnerService:
         return read_answer(self._archive, self._host, path, query)
 
     async def post(self, path: str, body: JsonObject) -> Json:
-        """The answer to POST `path`. Raises CommandError."""
+        """Return the answer to POST `path`. Raises CommandError."""
         post = self._posts.get(path)
         if post is None:
-            raise CommandError(
-                ExitCode.USAGE, f"the API has no `{path}` to post to", "plan version on both sides tells"
-            )
+            raise CommandError(ExitCode.USAGE, f"the API has no POST `{path}`", OTHER_VERSION_HINT)
         return await post(body)
 
     def watch(self, after: int) -> AsyncIterator[Record]:
-        """Every durable record over `after`."""
+        """Yield every durable record after `after`."""
         return self._core.store.watch(after)
 
     def hear(self) -> AsyncIterator[JsonObject]:
-        """What models write, as they write it."""
+        """Yield the text of models while they write it."""
         return self._core.hearing.listen()
 
     async def _why(self, query: Mapping[str, str]) -> JsonObject:
@@ -146,7 +145,7 @@ class OwnerService:
             ops = ops_from_json(body["ops"])
         except PatchFailed as error:
             raise CommandError(
-                ExitCode.USAGE, f"operation {error.index}: {error.reason}", "RFC 6902 describes them"
+                ExitCode.USAGE, f"operation {error.index}: {error.reason}", "write operations as in RFC 6902"
             ) from None
         present = self._core.gate.present
         if body.get("document_rev") not in (None, present.document_rev):
@@ -164,14 +163,15 @@ class OwnerService:
         return decision_to_json(await self._core.gate.decide_file(save_from_json(body)))
 
     async def _preview(self, body: JsonObject) -> JsonObject:
-        """The preview that `saved` takes later."""
+        """Return the preview that `saved` accepts later."""
         return self._core.gate.save_preview(save_from_json(body))
 
     async def _saved(self, body: JsonObject) -> JsonObject:
         try:
             saved = preview.preview_from_json(body.get("preview"))
         except preview.InvalidPreview as error:
-            raise CommandError(ExitCode.USAGE, str(error), "plan apply FILE --out PREVIEW makes one") from None
+            hint = "create a preview: plan apply FILE --out PREVIEW"
+            raise CommandError(ExitCode.USAGE, str(error), hint) from None
         verdict = await self._core.gate.submit_saved(saved, is_approved=bool(body.get("is_approved")))
         return verdict_to_json(verdict, saved.differences, is_changed=bool(saved.patch.ops))
 
@@ -194,7 +194,7 @@ class OwnerService:
         return {"rev": rev}
 
     async def _rule(self, body: JsonObject) -> JsonObject:
-        from planloop.server import operator_requests  # Few plans have conflicts that come before a person.
+        from planloop.server import operator_requests  # Rarely needed.
 
         return await operator_requests.resolve_conflict(self._core, body)
 
@@ -204,11 +204,11 @@ class OwnerService:
         return await operator_requests.unlock_for_person(self._core, body)
 
     async def _settle(self, body: JsonObject) -> JsonObject:
-        """A person says what became of a call in doubt."""
+        """Record an operator's statement whether a call of unknown outcome happened."""
         store, address = self._core.store, str(body["address"])
         call = store.view.get(address)
         if call is None:
-            raise CommandError(ExitCode.NOT_FOUND, f"no {address} in this plan", "plan get calls lists what there is")
+            raise CommandError(ExitCode.NOT_FOUND, f"no {address} in this plan", "plan get calls lists them")
         try:
             changes = settle_unknown(call, happened=bool(body["happened"]))
         except ValueError as error:
@@ -237,7 +237,7 @@ class OwnerService:
         return await operator_requests.send_message(self._core, body)
 
     async def _steer(self, body: JsonObject) -> JsonObject:
-        from planloop.server import task_control  # With the words of a preview.
+        from planloop.server import task_control  # Loads the presenters.
 
         return await task_control.control_tasks(self._core, body)
 
@@ -251,7 +251,9 @@ class OwnerService:
 
         if self._servers is None:
             raise CommandError(
-                ExitCode.NOT_FOUND, f"nobody runs {self._core.place.name}, nor its servers", "plan apply FILE"
+                ExitCode.NOT_FOUND,
+                f"{self._core.place.name} is not running, so its tool servers are not available",
+                "start it: plan apply FILE",
             )
         return await operator_requests.prompt_text(self._servers, body)
 
@@ -263,19 +265,19 @@ class OwnerService:
             raise CommandError(code, str(error), "") from None
 
     async def _session(self, body: JsonObject) -> JsonObject:
-        from planloop.server import operator_requests  # A plan that nobody talks with never needs it.
+        from planloop.server import operator_requests
 
         return await operator_requests.move_session(self._core, body)
 
     async def _guest(self, how: str, body: JsonObject) -> JsonObject:
-        from planloop.server import external_agents  # Few plans are joined from outside.
+        from planloop.server import external_agents  # Few plans have external agents.
 
         return await external_agents.handle_request(self._core, how, body, is_run=self._stop is not None)
 
     async def _stopped(self, body: JsonObject) -> JsonObject:
         if self._stop is None:
             raise CommandError(
-                ExitCode.NOT_FOUND, f"nobody runs {self._core.place.name}", "plan get shows how far it is"
+                ExitCode.NOT_FOUND, f"{self._core.place.name} is not running", "plan get shows its state"
             )
         await self._stop(bool(body.get("leave")), bool(body.get("volumes")))
         return {"stopping": True}

@@ -1,4 +1,4 @@
-"""JSON bodies of the API: file saves, previews, verdicts, and who sent them."""
+"""JSON bodies of the API: file saves, previews, verdicts, and the author of a request."""
 
 from __future__ import annotations
 
@@ -19,34 +19,33 @@ from planloop.schemas import json_patch, json_pointer
 from planloop.schemas.canonical_json import JsonObject
 from planloop.schemas.log.patch import Author, PatchAccepted, PatchHeld, PatchRefused, PatchVerdict
 
-# In whose name a person changes something: `human:` and by what they speak, as the door says and no client may.
+# The author of an operator's change is `human:` and the client that they use: `human:cli`.
 
-AUTHOR_FIELD: Final = (
-    "by"  # The member of a body that says so; the gateway sets it, and the owner's socket alone takes it.
-)
+AUTHOR_FIELD: Final = "by"  # The field with the client. Only the owner's socket accepts it; the gateway sets it.
 KNOWN_CLIENTS: Final = ("cli", "chat", "web")
 
 
 def split_author(body: JsonObject) -> tuple[str, JsonObject]:
-    """By what the person speaks, and the body without that. Raises CommandError for what nobody speaks by."""
+    """Split a body into the client and the other fields. Raises CommandError for an unknown client."""
     by = body.get(AUTHOR_FIELD, KNOWN_CLIENTS[0])
     if by not in KNOWN_CLIENTS:
-        raise CommandError(ExitCode.USAGE, f"`{AUTHOR_FIELD}` is one of {', '.join(KNOWN_CLIENTS)}", "leave it out")
+        words = f"`{AUTHOR_FIELD}` must be one of {', '.join(KNOWN_CLIENTS)}"
+        raise CommandError(ExitCode.USAGE, words, f"omit `{AUTHOR_FIELD}`")
     return str(by), {name: value for name, value in body.items() if name != AUTHOR_FIELD}
 
 
 def author_of(body: JsonObject) -> Author:
-    """Who signs a change that `body` asks for."""
+    """Return the author of the change that `body` requests."""
     return Author("human", str(body.get(AUTHOR_FIELD, KNOWN_CLIENTS[0])))
 
 
-# What crosses the API as JSON: saves of a file, previews, verdicts. Versioned: `format` rises when a field changes.
+# File saves, previews and verdicts as JSON. `format` is incremented when a field changes.
 
 FORMAT: Final = 1
 
 
 def save_from_json(body: JsonObject) -> FileSave:
-    """A file save as the API takes it: the text with its compiled document."""
+    """Read a file save: the text with its compiled document."""
     return FileSave(
         path=body["path"],
         content=body["content"].encode(),
@@ -59,7 +58,7 @@ def save_from_json(body: JsonObject) -> FileSave:
 
 
 def save_to_json(save: FileSave) -> JsonObject:
-    """Inverse of `save_from_json`."""
+    """Write a file save for `save_from_json`."""
     return {
         "path": save.path,
         "content": save.content.decode(),
@@ -72,7 +71,7 @@ def save_to_json(save: FileSave) -> JsonObject:
 
 
 def preview_to_json(preview: PatchPreview) -> JsonObject:
-    """A preview as `plan diff -o json` prints it."""
+    """Return a preview as `plan diff -o json` prints it."""
     out: JsonObject = {"format": FORMAT, "verdict": "preview" if not preview.faults else "refused"}
     out |= {"rev": preview.rev, "document_rev": preview.document_rev}
     out["differences"] = _differences(preview.differences)
@@ -83,7 +82,7 @@ def preview_to_json(preview: PatchPreview) -> JsonObject:
 
 
 def decision_to_json(decision: PatchDecision) -> JsonObject:
-    """What the gate decided, with the differences that it decided on."""
+    """Return a decision of the gate with its differences."""
     shown = [one.to_json() for one in decision.preview.differences]
     return verdict_to_json(decision.verdict, shown, is_changed=bool(decision.preview.ops))
 
@@ -91,9 +90,9 @@ def decision_to_json(decision: PatchDecision) -> JsonObject:
 def verdict_to_json(
     verdict: PatchVerdict, differences: Sequence[JsonObject], *, left: int = 0, is_changed: bool = True
 ) -> JsonObject:
-    """A verdict; `verdict` is accepted, held or refused. `left` is how many differences more there are.
+    """Return a verdict: accepted, held or refused. `left` is the number of differences that are not listed.
 
-    `is_changed` says whether the document is another now.
+    `is_changed` says whether the document has changed.
     """
     shared: JsonObject = {"format": FORMAT, "rev": verdict.rev, "differences": list(differences)}
     if left:
@@ -108,16 +107,16 @@ def verdict_to_json(
 
 
 async def why_answer(store: Store, now: CurrentPlan, at: str) -> JsonObject:
-    """Who set the value at the pointer `at`, when, why and over what. Raises CommandError when nothing stands there."""
+    """Return who set the value at the pointer `at`, when and why, and the replaced value. Raises CommandError."""
     try:
         path = json_pointer.parse_pointer(at)
-    except json_pointer.BadPointer as fault:
-        raise CommandError(ExitCode.USAGE, str(fault), "plan get plan -o yaml shows the document") from None
+    except json_pointer.BadPointer as error:
+        raise CommandError(ExitCode.USAGE, str(error), "plan get plan -o yaml shows the document") from None
     found = await history.field_origin(store, now, path)
     if found is None:
         raise CommandError(
             ExitCode.NOT_FOUND,
-            f"nothing is set at {json_pointer.render_pointer(path) or '/'}",
+            f"no value at {json_pointer.render_pointer(path) or '/'}",
             "plan get plan -o yaml shows the document",
         )
     over = None if found.over is None else {"rev": found.over.rev, "by": str(found.over.author)}
@@ -141,9 +140,9 @@ def _differences(found: Sequence[ObjectDifference]) -> list[JsonObject]:
 
 
 def file_preview(gate: PlanGate, save: FileSave) -> JsonObject:
-    """The preview of a saved file.
+    """Return the preview of a saved file.
 
-    `foreign` is where the live plan would stay other than the file says, `document` what would be live afterwards.
+    `foreign` are the places where the live plan would stay different from the file; `document` is the new document.
     """
     preview = gate.preview_file(save)
     foreign = [] if preview.faults else _foreign(preview, save, gate.present.stamps)
@@ -151,14 +150,14 @@ def file_preview(gate: PlanGate, save: FileSave) -> JsonObject:
 
 
 def _foreign(preview: PatchPreview, save: FileSave, stamps: JsonObject) -> list[JsonObject]:
-    """What was added, changed (`replace`) or taken away (`remove`) live, by whom, and would stay so."""
-    is_part = bool(save.targets or save.excludes)  # Then the rest of the file is left alone because that was asked for.
+    """Return the live additions, changes (`replace`) and removals that would stay, with their authors."""
+    is_part = bool(save.targets or save.excludes)  # Then other differences from the file are intended.
     out: list[JsonObject] = []
     for op in json_patch.diff_values(save.document, preview.document):
         stamp = field_ownership.last_change(stamps, op.path)
         if stamp is None or (is_part and op.op != "add"):
             continue
         one: JsonObject = {"op": op.op, "path": json_pointer.render_pointer(op.path)}
-        # What is gone has no stamp of its own: the one found is of what stood around it.
+        # A removed value has no stamp. The one found belongs to its parent.
         out.append(one if op.op == "remove" else one | {"by": str(stamp.author), "rev": stamp.rev})
     return out

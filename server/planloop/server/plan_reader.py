@@ -1,4 +1,4 @@
-"""What answers are read from: the ports to a plan's objects, blobs and outputs, and finding an object by its path."""
+"""Ports to a plan's objects, blobs and outputs, and the lookup of an object by its address."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from planloop.schemas.resource import Resource
 
 
 class ObjectReader(Protocol):
-    """The objects of one plan, as of one revision."""
+    """The objects of one plan at one revision."""
 
     @property
     def rev(self) -> int: ...
@@ -25,9 +25,9 @@ class ObjectReader(Protocol):
 
 
 class PlanReader(ObjectReader, Protocol):
-    """What reads need: the objects, the blobs and the outputs of one plan.
+    """The objects, blobs and outputs of one plan.
 
-    `open_output` gives what a command that has not ended writes to, to be closed; None when there is no such output.
+    `open_output` opens the output file of a running command, for the caller to close; None if the command has none.
     """
 
     @property
@@ -39,17 +39,17 @@ class PlanReader(ObjectReader, Protocol):
 
 
 def parse_query_address(path: str) -> str:
-    """The address that a path names: `task/~` is `task/.`, for browsers, which take a `.` out of a path."""
+    """Return the address in a URL path. `task/~` is `task/.`, because browsers remove a `.` from paths."""
     return f"{path[:-1]}{addresses.ROOT}" if path.endswith("/~") and path.count("/") == 1 else path
 
 
 def object_answer(objects: ObjectReader, path: str) -> JsonObject:
-    """The object at the address that `path` names. Raises CommandError: NOT_FOUND."""
+    """Return the object at the address in `path`, as JSON. Raises CommandError: NOT_FOUND."""
     return found_object(objects, path).to_json()
 
 
 def found_object(objects: ObjectReader, path: str) -> Resource:
-    """The object at the address that `path` names. Raises CommandError: NOT_FOUND, with the closest address."""
+    """Return the object at the address in `path`. Raises CommandError: NOT_FOUND, with a similar address as hint."""
     wanted = parse_query_address(path)
     found = objects.get(wanted)
     if found is None:
@@ -58,15 +58,15 @@ def found_object(objects: ObjectReader, path: str) -> Resource:
 
 
 def near_addresses(archive: ObjectReader, address: str) -> str:
-    """Words that name the closest address there is."""
-    import difflib  # Three of the milliseconds that `plan get` has, and only for a slip.
+    """Return a hint with the most similar address."""
+    import difflib  # Takes 3 ms of `plan get`, and is needed only after a mistyped address.
 
     kind, _, path = address.partition("/")
     others = (other for other in sorted(addresses.KINDS) if archive.get(f"{other}/{path}") is not None)
     if kind == "task" and (other := next(others, None)) is not None:
         return f"did you mean {other}/{path}?"
     if kind == "task" and (named := references.parse_kind(path)) is not None:
-        return f"plan get {path} lists them; one of them is {named}/NAME"
+        return f"plan get {path} lists them; the address of one is {named}/NAME"
     known = [item.address.partition("/")[2] for item in archive.list(kind)]
     if len(same := [one for one in known if one.endswith(f"/{path}")]) == 1:
         return f"did you mean {kind}/{same[0]}?"
@@ -77,11 +77,11 @@ def near_addresses(archive: ObjectReader, address: str) -> str:
         return f"did you mean {kind}/{close[0]}?"
     if kind == "task" and (kinds := difflib.get_close_matches(path, [f"{one}s" for one in addresses.KINDS], n=1)):
         return f"did you mean plan get {kinds[0]}?"
-    return f"plan get {kind}s lists what there is"
+    return f"plan get {kind}s lists them"
 
 
 def decode_page(content: bytes, *, is_end: bool) -> tuple[str, int]:
-    """`content` as text, and how many bytes that took: a character that is cut at the end is of the next page."""
+    """Return `content` as text, and the number of bytes used: a character cut at the end belongs to the next page."""
     decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
     text = decoder.decode(content, final=is_end)
     return text, len(content) - len(decoder.getstate()[0])

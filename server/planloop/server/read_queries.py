@@ -30,13 +30,14 @@ from planloop.server.plan_reader import (
 )
 
 LOG_QUERIES: Final = frozenset({"conversation", "history", "log", "messages", "prompt"})
-"""Heads of paths of `planloop.server.history`."""
+"""The first parts of the paths that `planloop.server.history` answers."""
+OTHER_VERSION_HINT: Final = "run plan version on both sides: they may have different versions"
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 
 
 @frozen
 class OwnerInfo:
-    """Who answers: the plan's name and, with an owner alive, its process and what it does with the file."""
+    """The plan's name and, if an owner is running, its process, its version and its plan file."""
 
     name: str
     pid: int | None = None
@@ -45,9 +46,7 @@ class OwnerInfo:
 
 
 def read_answer(archive: PlanReader, host: OwnerInfo, path: str, query: Mapping[str, str]) -> Json:
-    """The answer to GET /v1/`path`. Raises CommandError: NOT_FOUND for an object, USAGE for a path that there is
-    not.
-    """
+    """Return the answer to GET /v1/`path`. Raises CommandError: NOT_FOUND for objects, USAGE for an unknown path."""
     head, _, rest = path.partition("/")
     match head:
         case "status":
@@ -59,7 +58,7 @@ def read_answer(archive: PlanReader, host: OwnerInfo, path: str, query: Mapping[
         case "blobs":
             return _blob(archive, rest, int(query.get("after", 0)))
         case "dump":
-            from planloop.server import agent_export  # Nothing else that is read needs to know what an agent is.
+            from planloop.server import agent_export  # Loads the agent controller, which other reads do not need.
 
             return agent_export.export_agent(
                 archive, host.name, parse_query_address(f"agent/{rest.removeprefix('agent/')}")
@@ -73,19 +72,17 @@ def read_answer(archive: PlanReader, host: OwnerInfo, path: str, query: Mapping[
         case "output":
             return _output(archive, rest, int(query.get("after", 0)))
         case _:
-            raise CommandError(
-                ExitCode.USAGE, f"the API has no `{path}`", "plan version on both sides tells if they differ"
-            )
+            raise CommandError(ExitCode.USAGE, f"the API has no `{path}`", OTHER_VERSION_HINT)
 
 
 def is_log_query(path: str, query: Mapping[str, str]) -> bool:
-    """Whether GET `path` is a read of the log's file: `history.history_answer` has it, and takes its time."""
+    """Return whether GET `path` reads the log's file. `history.history_answer` answers it, which may take a while."""
     head = path.partition("/")[0]
     return head in LOG_QUERIES or (head in ("objects", "describe", "waiting", "waits") and "at" in query)
 
 
 def pending_answer(objects: ObjectReader, plan: str, head: str, now: float) -> JsonObject:
-    """What waits for a person in the plan of that name, or, for `waits`, who waits for whom over files."""
+    """Return the pending actions of the plan or, if `head` is `waits`, its locks and their waiters."""
     from planloop.client.presenters import approvals, lock_waits
 
     return (
@@ -105,7 +102,7 @@ def _status(archive: PlanReader, host: OwnerInfo) -> JsonObject:
 
 
 def description_answer(objects: ObjectReader, path: str) -> JsonObject:
-    """What `plan describe` says of the object at the address that `path` names. Raises CommandError: NOT_FOUND."""
+    """Return the description of an object, as `plan describe` prints it. Raises CommandError: NOT_FOUND."""
     from planloop.client import process
     from planloop.client.presenters import description
 
@@ -113,13 +110,11 @@ def description_answer(objects: ObjectReader, path: str) -> JsonObject:
 
 
 def objects_answer(objects: ObjectReader, query: Mapping[str, str]) -> JsonObject:
-    """A page of the objects of `kind`, from behind the address `from` on. Raises CommandError: USAGE for an unknown
-    kind.
-    """
+    """Return a page of the objects of `kind` after the address `from`. Raises CommandError: USAGE for unknown kinds."""
     kinds = sorted(addresses.KINDS) if not query.get("kind") else sorted(set(query["kind"].split(",")))
     if unknown := [kind for kind in kinds if kind not in addresses.KINDS]:
         hint = f"kinds are {', '.join(sorted(addresses.KINDS))}"
-        raise CommandError(ExitCode.USAGE, f"there are no objects of the kind `{unknown[0][:100]}`", hint)
+        raise CommandError(ExitCode.USAGE, f"unknown kind `{unknown[0][:100]}`", hint)
     limit = min(int(query.get("limit", OBJECTS_ANSWER_MAX)), OBJECTS_ANSWER_MAX)
     after = query.get("from", "")
     first = after.partition("/")[0]
@@ -142,14 +137,14 @@ def _output(archive: PlanReader, op: str, after: int) -> JsonObject:
     with file:
         file.seek(after)
         content = file.read(TEXT_ANSWER_BYTES_MAX)
-    text, length = decode_page(content, is_end=False)  # It goes on, for all that one knows.
+    text, length = decode_page(content, is_end=False)  # The command may still write more.
     return {"text": text, "next": after + length}
 
 
 def _blob(archive: PlanReader, digest: str, after: int) -> JsonObject:
     content = archive.get_blob(digest) if _DIGEST.fullmatch(digest) else None
     if content is None:
-        raise CommandError(ExitCode.NOT_FOUND, f"no blob {digest[:12]}", "plan replay says whether any are missing")
+        raise CommandError(ExitCode.NOT_FOUND, f"no blob {digest[:12]}", "plan replay reports missing blobs")
     page = content[after : after + TEXT_ANSWER_BYTES_MAX]
     is_end = after + len(page) >= len(content)
     text, length = decode_page(page, is_end=is_end)
@@ -158,22 +153,22 @@ def _blob(archive: PlanReader, digest: str, after: int) -> JsonObject:
 
 # Output of a task command, a page at a time.
 #
-# While the command runs, the output is the file it writes to; afterwards it is a blob with the same bytes, so a reader
-# continues at the same offset.
+# While the command runs, the output is the file that it writes to. Afterwards it is a blob with the same bytes, so a
+# reader continues at the same offset.
 
 
 @frozen
 class _CommandOutput:
-    """The output of a run, to be closed; `is_over` says that nothing comes any more."""
+    """The output of a run. The caller closes `file`. `is_over`: the command has ended."""
 
     file: BinaryIO
     is_over: bool
 
 
 def command_output_answer(archive: PlanReader, address: str, query: Mapping[str, str]) -> JsonObject:
-    """The answer to GET /v1/printed/… for the task at `address`.
+    """Return the answer to GET /v1/printed/… for the task at `address`.
 
-    Raises CommandError: NOT_FOUND when there is no such task, or no command of it has run.
+    Raises CommandError: NOT_FOUND if the task does not exist or its command has not run.
     """
     item = resource_from_json(object_answer(archive, address))
     found = _open_output(archive, item)
@@ -187,7 +182,7 @@ def command_output_answer(archive: PlanReader, address: str, query: Mapping[str,
             start, content = read_page(file, None if before is None else min(before, size), LOG_PAGE_BYTES)
     text, length = decode_page(content, is_end=found.is_over and start + len(content) >= size)
     is_over = found.is_over and start + length >= size
-    # The run, and not its file: that goes on as a blob.
+    # Identifies the run, not the file, because the output moves from a file to a blob.
     log = f"{item.uid}-{item.status.get('incarnation', 0)}"
     return {"log": log, "start": start, "text": text, "next": start + length, "is_over": is_over}
 
@@ -202,19 +197,19 @@ def _open_output(archive: PlanReader, item: Resource) -> _CommandOutput:
         content = archive.get_blob(str(result["blob"])) if result.get("blob") else b""
         if content is None:
             raise CommandError(
-                ExitCode.NOT_FOUND, f"what {item.address} printed is gone", "plan replay says what is missing"
+                ExitCode.NOT_FOUND, f"the output of {item.address} is missing", "plan replay reports missing blobs"
             )
         return _CommandOutput(io.BytesIO(content), is_over=True)
     raise CommandError(ExitCode.NOT_FOUND, *_why_no_output(item))
 
 
 def _why_no_output(item: Resource) -> tuple[str, str]:
-    """Why there is nothing to read, and what to look at instead."""
+    """Return why a task has no output, and a hint."""
     if item.spec["work"]["kind"] != "run":
-        return f"{item.address} runs no command", f"plan logs {item.address} tells what its agent did"
+        return f"{item.address} runs no command", f"plan logs {item.address} shows what its agent did"
     if item.state in ENDED:
-        return f"{item.address} has ended without a command's output", f"plan describe {item.address} says why"
+        return f"{item.address} ended before its command printed anything", f"plan describe {item.address} says why"
     return (
-        f"{item.address} has not begun: it has printed nothing",
+        f"{item.address} has no output yet, because it has not started",
         f"plan describe {item.address} says what it waits for",
     )

@@ -1,8 +1,8 @@
 """Check that a patch by an agent refers only to files that its author may read.
 
-A plan names prompts, prototypes, mixins, toolsets and hooks as `file:path`, and what they hold ends up before an agent
-or in a refusal. So what a person named is read as ever, what an agent named is read with that agent's eyes, and what
-is named inside of a file with the eyes of whoever named the file.
+A plan refers to prompts, prototypes, mixins, toolsets and hooks as `file:path`, and their content may be shown to an
+agent or in an error. Therefore a file that an agent refers to is read with that agent's rights. References inside a
+file are read with the rights of the author who refers to that file. An operator may refer to any file of the plan.
 """
 
 from __future__ import annotations
@@ -35,44 +35,44 @@ from planloop.schemas.log.patch import Author
 
 FILE: Final = "file:"
 TEXTS: Final = frozenset({"goal", "notes"})
-"""Fields that are read by people and models only: `file:` in front of one is a word."""
+"""Fields with text for people and models, in which `file:` has no meaning."""
 
 KEYS: Final = frozenset({"models", "mcp", "containers"})
-"""Parts of a plan in which `file:path` is a secret. Nobody may take that one for a prompt."""
+"""Parts of a plan in which `file:path` is a secret, which must not be read as a prompt."""
 
 Pointer = tuple[str, ...]
 
 
 def check_as_author(document: JsonObject, visit: PatchingAgent, folder: Path) -> graph.CheckedPlan:
-    """Checks what the patch of an agent makes of the plan in `folder`, for `PlanLanguage.check_by`."""
+    """Check the plan in `folder` after the patch of an agent, for `PlanLanguage.check_by`."""
     sources = AuthorSources(folder, visit)
-    refused = tuple(sources.faults_of(json_patch.diff_values(visit.present.document, document)))
+    refused = tuple(sources.errors_of(json_patch.diff_values(visit.present.document, document)))
     return graph.CheckedPlan(None, refused) if refused else plan_compiler.check_document(document, sources=sources)
 
 
 @frozen
 class AuthorAccess:
-    """Somebody who names files. `space` None: a person, who may name any below the plan's folder."""
+    """The files that an author may refer to. For an operator (no `space`), these are all files of the plan's folder."""
 
     space: Workspace | None
     cwd: str = "."
 
     def read(self, path: str, sources: FolderSources) -> bytes:
-        """The bytes of a file. Raises OSError, of which OutOfReach is one."""
+        """Return the content of a file. Raises OSError, or its subclass OutOfReach."""
         if self.space is None:
             return FolderSources.read(sources, path)
         try:
             with self.space.spot(self._below(path), "read", "read") as spot:
                 return read_file(spot, limits.PLAN_FILE_BYTES_MAX)
-        except ToolDenied as fault:
-            raise OutOfReach(errno.EACCES, str(fault), path) from fault
-        except ToolFailed as fault:
-            number = errno.ENOENT if fault.reason == "NotFound" else errno.EINVAL
-            words = os.strerror(number) if fault.reason == "NotFound" else str(fault)
-            raise OSError(number, words, path) from fault
+        except ToolDenied as error:
+            raise OutOfReach(errno.EACCES, str(error), path) from error
+        except ToolFailed as error:
+            number = errno.ENOENT if error.reason == "NotFound" else errno.EINVAL
+            words = os.strerror(number) if error.reason == "NotFound" else str(error)
+            raise OSError(number, words, path) from error
 
     def reaches(self, path: str) -> bool:
-        """Whether it may be read, if it is there."""
+        """Return whether the author may read the file, if it exists."""
         if self.space is None:
             return True
         try:
@@ -84,7 +84,7 @@ class AuthorAccess:
             return True
 
     def _below(self, path: str) -> str:
-        """The path from the workspace on, which may itself lie behind a link. Raises ToolDenied."""
+        """Return the path relative to the workspace, whose own path may contain links. Raises ToolDenied."""
         try:
             return str(PurePosixPath(path).relative_to(self.cwd))
         except ValueError:
@@ -100,10 +100,10 @@ class AuthorSources(FolderSources):
         self._place = folder
         self._own = access_of_author(visit.author, visit.view, folder)
 
-    def faults_of(self, ops: Sequence[json_patch.PatchOp]) -> Iterator[Diagnostic]:
-        """References that the patch puts into the plan and its author may not: judged before any is opened.
+    def errors_of(self, ops: Sequence[json_patch.PatchOp]) -> Iterator[Diagnostic]:
+        """Yield an error for each reference in the patch that its author may not make. Opens no file.
 
-        What is in the author's own part of the plan already may be moved and copied there.
+        The author may move and copy references that are already in its part of the plan.
         """
         document, path = self._visit.present.document, hook_policy.author_reach(self._visit.author)
         tokens = json_pointer.task_pointer(path)
@@ -118,7 +118,7 @@ class AuthorSources(FolderSources):
                     yield Diagnostic(*out_of_reach_error(f"{FILE}{name}"), (*op.path[:-1], *at))
 
     def read(self, reference: str) -> bytes:
-        """The bytes behind `lib:name` or a path, if who named it may read them. Raises OSError."""
+        """Return the content of `lib:name` or of a path, if the author of the reference may read it. Raises OSError."""
         if reference.startswith(LIBRARY):
             return super().read(reference)
         if self._own is not None and self._own.reaches(reference):
@@ -126,13 +126,13 @@ class AuthorSources(FolderSources):
             named = [name for name in _inside(content, reference) if not self._reaches(name)]
             if not named:
                 return content
-        # It is not the author's, so it has to be of somebody who named it before.
-        eyes = self._known.get(reference)
-        if eyes is None:
+        # The author may not read it, so the reference must be from an earlier author who may.
+        access = self._known.get(reference)
+        if access is None:
             raise OutOfReach(errno.EACCES, "its author may not read it", reference)
-        content = eyes.read(reference, self)
-        if not all(eyes.reaches(name) for name in _inside(content, reference)):
-            raise OutOfReach(errno.EACCES, "it names what its author may not read", reference)
+        content = access.read(reference, self)
+        if not all(access.reaches(name) for name in _inside(content, reference)):
+            raise OutOfReach(errno.EACCES, "it refers to a file that its author may not read", reference)
         return content
 
     def _reaches(self, path: str) -> bool:
@@ -140,37 +140,38 @@ class AuthorSources(FolderSources):
 
     @cached_property
     def _known(self) -> Mapping[str, AuthorAccess]:
-        """The files that the plan named before the patch and whose eyes they are read with; a person's come first."""
+        """The files that the plan referred to before the patch, with the access to read each. Operators' come first."""
         waiting: list[tuple[str, AuthorAccess]] = []
         for at, name in file_references(_without_keys(self._visit.present.document)):
             stamp = field_ownership.last_change(self._visit.present.stamps, at)
             if stamp is None or stamp.author.kind != "agent":
                 waiting.insert(0, (name, AuthorAccess(None)))
             elif (
-                eyes := access_of_author(stamp.author, self._visit.view, self._place, is_bound_by_rights=False)
+                access := access_of_author(stamp.author, self._visit.view, self._place, is_bound_by_rights=False)
             ) is not None:
-                waiting.append((name, eyes))
+                waiting.append((name, access))
         found: dict[str, AuthorAccess] = {}
-        for name, eyes in waiting:  # It grows meanwhile.
+        for name, access in waiting:  # The loop appends to `waiting`.
             if name not in found and not leaves_folder(name):
-                found[name] = eyes
-                waiting += [(below, eyes) for below in self._named_in(name, eyes)]
+                found[name] = access
+                waiting += [(below, access) for below in self._named_in(name, access)]
         return found
 
-    def _named_in(self, name: str, eyes: AuthorAccess) -> Iterator[str]:
+    def _named_in(self, name: str, access: AuthorAccess) -> Iterator[str]:
         try:
-            content = eyes.read(name, self)
+            content = access.read(name, self)
         except OSError:
             return
-        yield from (below for below in _inside(content, name) if eyes.reaches(below))
+        yield from (below for below in _inside(content, name) if access.reaches(below))
 
 
 def access_of_author(
     author: Author, view: View, folder: Path, *, is_bound_by_rights: bool = True
 ) -> AuthorAccess | None:
-    """What an agent sees of the plan's folder, None when it is there no more.
+    """Return an agent's access to the plan's folder; None if the agent no longer exists.
 
-    What it named while it might counts on when its rights are narrower by now: then it is bound by its workspace alone.
+    References stay valid after the agent's rights are narrowed. With `is_bound_by_rights` false, only the agent's
+    workspace limits its access.
     """
     own, task = (
         view.get(f"agent/{author.name}"),
@@ -189,7 +190,7 @@ def access_of_author(
 
 
 def file_references(value: Any) -> Iterator[tuple[Pointer, str]]:
-    """Every path that `value`, a part of a plan or of a file that one names, may name, and where; however spelled."""
+    """Yield every reference in `value`, a part of a plan or of a file, with its place. Covers all spellings."""
     waiting: list[tuple[Pointer, Any]] = [((), value)]
     while waiting:
         at, one = waiting.pop()
@@ -198,7 +199,7 @@ def file_references(value: Any) -> Iterator[tuple[Pointer, str]]:
                 for key, inner in one.items():
                     if key.startswith(FILE):
                         yield (*at, key), key.removeprefix(FILE)
-                    if key == "use" and isinstance(inner, list):  # Bundles are named without a prefix.
+                    if key == "use" and isinstance(inner, list):  # References to bundles have no prefix.
                         yield from (((*at, key), str(name)) for name in inner if ":" not in str(name))
                     if not (isinstance(inner, str) and key.rpartition("/")[2] in TEXTS):
                         waiting.append(((*at, key), inner))
@@ -211,8 +212,8 @@ def file_references(value: Any) -> Iterator[tuple[Pointer, str]]:
 
 
 def _inside(content: bytes, path: str) -> Iterator[str]:
-    """The paths that a file names itself, if it is one that can."""
-    # Reading takes long. `\x66` is an `f` as well.
+    """Yield the references in a file."""
+    # Parsing is slow, so skip files that cannot have references. A backslash may be an escape: `\x66` is `f`.
     if any(sign in content for sign in (FILE.encode(), b"use:", b":use", b"\\")):
         yield from (name for _, name in file_references(read.read_source(content, file=path).value))
 

@@ -1,6 +1,6 @@
-"""Text that models write, sent to subscribers while it is written.
+"""Send the text of models to listeners while it is written.
 
-A listener that subscribes during a reply gets its newest part first. A slow listener misses text, and never delays the
+A listener that starts during a reply first gets the newest part of it. A slow listener misses text; it never delays
 agents.
 """
 
@@ -21,9 +21,9 @@ StreamListener = Callable[[JsonObject], None]
 
 @dataclass(slots=True, eq=False)
 class ReplyStream:
-    """A reply that is being written: the newest of its pieces.
+    """The newest part of a reply that is being written.
 
-    `name` belongs to one request: a model that is asked again in the same turn writes another reply.
+    `name` identifies the request: a repeated request in the same turn is another reply.
     """
 
     agent: str
@@ -33,7 +33,7 @@ class ReplyStream:
     chars: int = 0
 
     def add(self, text: str) -> None:
-        """Add a piece; the oldest are dropped when there are too many characters."""
+        """Add a piece, and drop the oldest pieces over the limit."""
         self.pieces.append(text)
         self.chars += len(text)
         while self.chars > limits.STREAM_CHARS_MAX:
@@ -45,14 +45,14 @@ class ReplyStream:
 
 
 class StreamHub:
-    """The listeners to the models of one plan."""
+    """The listeners to the text of a plan's models."""
 
     def __init__(self) -> None:
         self._listeners: list[StreamListener] = []
         self._live: dict[str, ReplyStream] = {}
 
     def begin(self, agent: str, turn: int, name: str) -> ReplyStream:
-        """Start a reply: `agent` has asked its model. Pass the result to `tell` and `end`."""
+        """Start a reply, after `agent` has sent a request to its model. Pass the result to `tell` and `end`."""
         reply = self._live[agent] = ReplyStream(agent, turn, name)
         return reply
 
@@ -69,7 +69,7 @@ class StreamHub:
             listener(said)
 
     async def listen(self) -> AsyncGenerator[JsonObject, None]:
-        """Yield the current replies so far, then each piece of text with its agent and turn, without end."""
+        """Yield the current replies so far, then each piece of text with its agent and turn. Does not end."""
         send, receive = anyio.create_memory_object_stream[JsonObject](limits.HEARD_WORDS_MAX)
 
         def hear(said: JsonObject) -> None:

@@ -1,4 +1,4 @@
-"""A person pauses, resumes or cancels tasks."""
+"""Pause, resume and cancel tasks on request of an operator."""
 
 from __future__ import annotations
 
@@ -27,17 +27,16 @@ ROOT: Final = "task/."
 
 @frozen
 class ControlSteps:
-    """What is to be patched. `before` is a patch of its own, which has what it touches begin anew."""
+    """The operations to apply. `before` is a separate patch before it, after which its tasks start again."""
 
     ops: tuple[PatchOp, ...]
     before: tuple[PatchOp, ...] = ()
 
 
 async def control_tasks(core: OpenedPlan, body: JsonObject) -> JsonObject:
-    """Does what `body` asks for (`do`: pause, resume or cancel) to each of `what`. Raises CommandError: NOT_FOUND,
-    USAGE.
+    """Pause, resume or cancel (`do`) each of `what`; with `dry_run`, only preview that.
 
-    With `dry_run` only says what it would do.
+    Raises CommandError: NOT_FOUND, USAGE.
     """
     gate, view = core.gate, core.store.view
     named = [references.resolve_address(str(word)) for word in body["what"]]
@@ -56,7 +55,7 @@ async def control_tasks(core: OpenedPlan, body: JsonObject) -> JsonObject:
 
 
 def control_steps(view: View, document: JsonObject, do: str, named: Sequence[str]) -> ControlSteps:
-    """The patch that pauses, cancels or resumes what is named. Raises CommandError."""
+    """Return the patch that pauses, cancels or resumes the named objects. Raises CommandError."""
     if do == "resume":
         return _resumed(view, document, named)
     paths = [task_path(document, address) for address in named]
@@ -64,28 +63,26 @@ def control_steps(view: View, document: JsonObject, do: str, named: Sequence[str
 
 
 def task_path(document: JsonObject, address: str) -> tuple[str, ...]:
-    """Where the task at `address` stands in the document. Raises CommandError for what is no task there."""
+    """Return the path of the task at `address` in the document. Raises CommandError if it is not a task."""
     kind, _, name = address.partition("/")
     if kind != "task":
-        hint = f"name the task that it works for: task/{name}" if kind == "agent" else "plan get tasks lists them"
+        hint = f"name its task: task/{name}" if kind == "agent" else "plan get tasks lists them"
         raise CommandError(ExitCode.USAGE, f"{address} is not a task", hint)
     path = references.field_path(address, "")
     if not json_pointer.has_value(document, path):
-        raise CommandError(
-            ExitCode.NOT_FOUND, f"no {address} in this plan", "plan get tasks -o name lists what there is"
-        )
+        raise CommandError(ExitCode.NOT_FOUND, f"no {address} in this plan", "plan get tasks -o name lists them")
     return path
 
 
 def _resumed(view: View, document: JsonObject, named: Sequence[str]) -> ControlSteps:
-    """Takes `pause` and `cancel` away from each task, has what failed in it run again, and models asked again.
+    """Remove `pause` and `cancel` from each task, run its failed tasks again, and repeat requests to failed models.
 
-    A container that is named, or any with the root task, is made anew if it failed.
+    Failed containers are recreated if they are named, or if the root task is.
     """
     tasks = [one for one in named if not _is_container(one)]
     fields_at = [(*task_path(document, one), field) for one in tasks for field in ("pause", "cancel")]
     ops = [PatchOp("remove", at) for at in fields_at if json_pointer.has_value(document, at)]
-    ops += _made_anew(view, named)
+    ops += _recreated(view, named)
     roots = [addresses.parse_address(one) for one in tasks]
     unasked: list[tuple[str, ...]] = []
     for task in view.list("task"):
@@ -97,13 +94,13 @@ def _resumed(view: View, document: JsonObject, named: Sequence[str]) -> ControlS
             ops.append(PatchOp("add", (*at, "again"), task.spec.get("again", 0) + 1))
         elif _lacks_model(task):
             unasked.append((*at, "pause"))
-    # Pausing and going on keeps all that the agents have done; they ask anew because their tasks were touched.
+    # Pausing and resuming a task keeps the agent's work. The agent repeats the request because its task has changed.
     ops += [PatchOp("remove", at) for at in unasked]
     return ControlSteps(tuple(ops), tuple(PatchOp("add", at, True) for at in unasked))
 
 
-def _made_anew(view: View, named: Sequence[str]) -> list[PatchOp]:
-    """What has those containers of `named` that failed, all with the root task, made anew."""
+def _recreated(view: View, named: Sequence[str]) -> list[PatchOp]:
+    """Return the operations that recreate the failed containers in `named`, or all failed ones with the root task."""
     found = [_container(view, one) for one in named if _is_container(one)]
     if ROOT in named:
         found = list(view.list("container"))
@@ -117,9 +114,7 @@ def _made_anew(view: View, named: Sequence[str]) -> list[PatchOp]:
 def _container(view: View, address: str) -> Resource:
     found = view.get(address)
     if found is None:
-        raise CommandError(
-            ExitCode.NOT_FOUND, f"no {address} in this plan", "plan get containers -o name lists what there is"
-        )
+        raise CommandError(ExitCode.NOT_FOUND, f"no {address} in this plan", "plan get containers -o name lists them")
     return found
 
 
@@ -128,6 +123,6 @@ def _is_container(address: str) -> bool:
 
 
 def _lacks_model(task: Resource) -> bool:
-    """Whether its agent waits for somebody to look after the model that it could not ask."""
+    """Return whether the task's agent is blocked because its model is not available."""
     ready = conditions_of_status(task.status).get("Ready")
     return task.state == TaskState.BLOCKED and ready is not None and ready.reason in WITHOUT_MODEL

@@ -20,7 +20,7 @@ from tests.e2e.folder import Folder
 SHOTS = ROOT / "reports" / "page"
 AXE = ROOT / "web" / "node_modules" / "axe-core" / "axe.min.js"
 GRAVE = ("serious", "critical")
-LINKS = re.compile(r"(?:(?P<look>to look only|read-only)|\S+)  (?P<url>http\S+#token=(?P<token>\S+))")
+LINKS = re.compile(r"(?:(?P<look>read-only)|\S+)  (?P<url>http\S+#token=(?P<token>\S+))")
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ async def test_one_process_answers_for_one_text_after_another(bench: CompilePool
 async def test_one_that_dies_is_told_of_and_the_next_text_has_another(bench: CompilePool) -> None:
     before = await bench.run(os.getpid)
 
-    with pytest.raises(CommandError, match="was ended"):
+    with pytest.raises(CommandError, match="compiles the text ended"):
         await bench.run(os._exit, 1)
 
     assert await bench.run(os.getpid) != before

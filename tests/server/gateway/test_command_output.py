@@ -74,10 +74,14 @@ def test_a_command_without_a_word_has_an_empty_page(site: Served) -> None:
 @pytest.mark.parametrize(
     ("task", "said", "cure"),
     [
-        ("late", "task/late has not begun: it has printed nothing", "plan describe task/late says what it waits for"),
-        ("talk", "task/talk runs no command", "plan logs task/talk tells what its agent did"),
-        ("~", "task/. runs no command", "plan logs task/. tells what its agent did"),
-        ("..%2F..%2Fdemo%2Fsecret", "no task/../../demo/secret in this plan", "plan get tasks lists what there is"),
+        (
+            "late",
+            "task/late has no output yet, because it has not started",
+            "plan describe task/late says what it waits for",
+        ),
+        ("talk", "task/talk runs no command", "plan logs task/talk shows what its agent did"),
+        ("~", "task/. runs no command", "plan logs task/. shows what its agent did"),
+        ("..%2F..%2Fdemo%2Fsecret", "no task/../../demo/secret in this plan", "plan get tasks lists them"),
     ],
 )
 def test_where_nothing_was_printed_it_says_so_and_where_to_look(site: Served, task: str, said: str, cure: str) -> None:

@@ -29,9 +29,9 @@ TWO = "plan: other\nrun: 'true'\n"
         (["--host", "no.such.host.invalid"], 2, "no address is known for --host", "an address of this machine"),
         (["--host", "203.0.113.7", "--insecure"], 1, "cannot listen on 203.0.113.7", "no address of this machine"),
         (["--tls-key", "key.pem"], 2, "--tls-key is given without --tls-cert", "give both"),
-        (["--tls-cert", "none.pem"], 2, "none.pem cannot be used: No such file", "PEM files"),
-        (["--tls-cert", "task.yaml"], 2, "task.yaml cannot be used", "PEM files"),
-        (["--name", "a/b"], 2, "`a/b` is no name of a host", "https://HOST"),
+        (["--tls-cert", "none.pem"], 2, "cannot use none.pem: No such file", "PEM files"),
+        (["--tls-cert", "task.yaml"], 2, "cannot use task.yaml", "PEM files"),
+        (["--name", "a/b"], 2, "invalid host name `a/b`", "https://HOST"),
         (["--port", "70000"], 2, "70000", ""),
     ],
 )

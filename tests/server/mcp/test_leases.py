@@ -226,7 +226,7 @@ async def test_messages_come_in_and_go_out(tmp_path: Path) -> None:
         await begun(house)
         ann = house.caller()
         await ann.call("take_task")
-        assert (await ann.call("wait_for_news", for_s=0)).texts == ("Nothing is new.",)
+        assert (await ann.call("wait_for_news", for_s=0)).texts == ("No news.",)
         answers = []
         async with anyio.create_task_group() as group:
 
@@ -391,7 +391,7 @@ async def test_the_tools_of_a_client_are_its_agents_own(tmp_path: Path) -> None:
         said((await ann.call("write", path="x", content="x")).texts[0], "write")
         said((await ann.call("shell", command="ls")).texts[0])
         assert "BadArguments" in (await ann.call("read", nothing=1)).texts[0]
-        assert "are no JSON" in (await ann.call("read", path=float("inf"))).texts[0]
+        assert "not valid JSON" in (await ann.call("read", path=float("inf"))).texts[0]
 
 
 async def test_whoever_asks_the_agent_is_answered_by_its_client(tmp_path: Path) -> None:

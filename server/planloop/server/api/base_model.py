@@ -8,13 +8,13 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationIn
 
 from planloop.server.api.operations import ADDRESS, REV_MAX, TEXT_CHARS_MAX
 
-REPAIRED: Final = "mended"  # In the context of a validation: what was found is not quite what was given.
+REPAIRED: Final = "repaired"  # Set in the validation context if a value was converted, such as 3.0 to 3.
 
 
 class ApiModel(BaseModel):
-    """One form. A member without a default must be there; the docstring is its description."""
+    """Base of the API's models. The docstring of a model is its description; fields without a default are required."""
 
-    # Built when it is first used: most runs see two or three of them.
+    # `defer_build`: most processes use two or three of the models.
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True, populate_by_name=True)
 
 
@@ -27,10 +27,8 @@ def _whole(value: object, found: ValidationInfo) -> object:
     return int(value)
 
 
-Rev: TypeAlias = Annotated[
-    int, Field(ge=0, le=REV_MAX, description="A revision of the plan's log."), BeforeValidator(_whole)
-]
+Rev: TypeAlias = Annotated[int, Field(ge=0, le=REV_MAX, description="A revision of the plan."), BeforeValidator(_whole)]
 Seconds: TypeAlias = Annotated[float, Field(description="Seconds since 1970, UTC.")]
 Address: TypeAlias = Annotated[str, Field(pattern=ADDRESS, max_length=TEXT_CHARS_MAX, examples=["task/build"])]
-Digest: TypeAlias = Annotated[str, Field(pattern="^[0-9a-f]{64}$", description="SHA-256 in hex: the name of a blob.")]
-Reason: TypeAlias = Annotated[str, Field(max_length=TEXT_CHARS_MAX, description="Why, for the history.")]
+Digest: TypeAlias = Annotated[str, Field(pattern="^[0-9a-f]{64}$", description="The SHA-256 of a blob, in hex.")]
+Reason: TypeAlias = Annotated[str, Field(max_length=TEXT_CHARS_MAX, description="The reason, shown in the history.")]

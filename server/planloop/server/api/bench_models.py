@@ -11,13 +11,13 @@ from planloop.server.api.presenter_models import Item
 
 Share = Annotated[float, Field(ge=0, le=1)]
 Ends = Annotated[tuple[float, float], Field(strict=False)]  # In JSON it is a list, as every tuple.
-Interval = Annotated[Ends | None, Field(description="From and to, at 95 %; null where nothing is known.")]
+Interval = Annotated[Ends | None, Field(description="The 95 % confidence interval, from and to; null if unknown.")]
 Verdict = Literal["pass", "fail", "error", "invalid", "running", "missing"]
-Bytes = Annotated[str, Field(description="Not JSON: the bytes themselves, of the type that they turn out to be.")]
+Bytes = Annotated[str, Field(description="Not JSON: the bytes, with their detected content type.")]
 
 
 class OlderLog(ApiModel):
-    """A page of output in whole lines; it begins at the byte `start`."""
+    """A page of output, in whole lines. It starts at the byte `start`."""
 
     log: str
     start: int
@@ -25,7 +25,7 @@ class OlderLog(ApiModel):
 
 
 class LogFrame(ApiModel):
-    """What came. With `log` another output begins, `left` bytes of which are not here."""
+    """New output. If `log` is set, another output starts here; `left` bytes before it are not sent."""
 
     text: str
     log: str | None = None
@@ -42,7 +42,7 @@ class ChatAnswered(ApiModel):
 
 
 class ChatEnded(ApiModel):
-    """The container is over, and so is the conversation."""
+    """The container has ended, and with it the conversation."""
 
     container: str
     state: str
@@ -50,7 +50,7 @@ class ChatEnded(ApiModel):
 
 
 class ChatSent(ApiModel):
-    """What was said is with its agent, in that state; `id` is the one that it was said with."""
+    """The message was sent to the agent, which is in `state`. `id` is the id that the client gave."""
 
     id: str
     message: str
@@ -58,7 +58,7 @@ class ChatSent(ApiModel):
 
 
 class ChatRefused(ApiModel):
-    """What was said was not sent."""
+    """The message was not sent."""
 
     id: str
     summary: str
@@ -66,7 +66,7 @@ class ChatRefused(ApiModel):
 
 
 class ChatSaid(ApiModel):
-    """A stretch of what its model writes. Another `reply` begins anew: a model may be asked again in the same turn."""
+    """Text that the agent's model has just written. Another `reply` is another request, possibly in the same turn."""
 
     agent: Address
     turn: int
@@ -75,9 +75,9 @@ class ChatSaid(ApiModel):
 
 
 class ChatFrame(ApiModel):
-    """The first has `agent`, `right`, `items` and `earlier`; each other one of the rest.
+    """A frame of a chat. The first one has `agent`, `right`, `items` and `earlier`; each later one has one other field.
 
-    To say something, send `{"text", "id", "delivery"}`; all but the text may be left out.
+    To send a message, send `{"text", "id", "delivery"}`. `id` and `delivery` are optional.
     """
 
     agent: str | None = None
@@ -92,7 +92,7 @@ class ChatFrame(ApiModel):
 
 
 class SuiteLine(ApiModel):
-    """A suite: `file` is empty for one that is shipped, `valid` null while it is not known."""
+    """A suite. `file` is empty for a built-in suite; `valid` is null if the suite was not validated."""
 
     key: str
     file: str
@@ -118,7 +118,7 @@ class SuiteCheck(ApiModel):
 
 
 class Proofs(ApiModel):
-    """Who proves the checks right."""
+    """The scripted solutions that test the checks of a case."""
 
     oracle: list[str]
     mutant: list[str]
@@ -126,7 +126,7 @@ class Proofs(ApiModel):
 
 
 class SuiteCase(ApiModel):
-    """A case as the suite has it."""
+    """A case of a suite."""
 
     case: str
     about: str
@@ -147,7 +147,7 @@ class SuiteTold(SuiteLine):
 
 
 class ModelLine(ApiModel):
-    """How a model stands: `interval` is that of the rate, which counts what passed of what is decided."""
+    """The result of a model. `rate` is the share of decided trials that passed, with its `interval`."""
 
     model: str
     kind: Literal["oracle", "nop", "cheat", "mutant", "tested"]
@@ -158,7 +158,7 @@ class ModelLine(ApiModel):
 
 
 class RunState(ApiModel):
-    """How far a run is. Times are null before its first event."""
+    """The progress of a run. Times are null before its first event."""
 
     suite: str
     run: str
@@ -172,20 +172,20 @@ class RunState(ApiModel):
 
 
 class RunLine(RunState):
-    """A run in a line."""
+    """A run in a list."""
 
     models: list[ModelLine]
 
 
 class Runs(ApiModel):
-    """The newest runs; `left` counts those that are left out."""
+    """The newest runs. `left` is the number of runs that are not listed."""
 
     runs: list[RunLine]
     left: int
 
 
 class ApiSheet(ApiModel):
-    """A table in words: of its columns so many are names, the others figures."""
+    """A table of texts. The first `names` columns are names, the others numbers."""
 
     title: str
     head: list[str]
@@ -206,7 +206,7 @@ class ApiColumn(ModelLine):
 
 
 class PairTold(ApiModel):
-    """Two models on the cases that both were given: how much more the first passes, of 1, with its interval."""
+    """A comparison of two models on their common cases: the difference of the pass rates, with its interval."""
 
     a: str
     b: str
@@ -219,14 +219,14 @@ class PairTold(ApiModel):
 
 
 class Suspicion(ApiModel):
-    """Cases whose checks are to be looked at, and why."""
+    """Cases whose checks may be wrong, and why."""
 
     what: str
     cases: list[str]
 
 
 class Believed(ApiModel):
-    """Whether a run can be believed."""
+    """Whether a run's results are reliable."""
 
     run: str
     seed: int | str | None
@@ -237,7 +237,7 @@ class Believed(ApiModel):
 
 
 class ApiSection(ApiModel):
-    """The report over the runs of one suite. `cases` has for each a map a column: verdict by trial."""
+    """The report on the runs of one suite. `cases` has, for each case, one map per column: verdict by trial."""
 
     suite: str
     scale: str
@@ -252,14 +252,14 @@ class ApiSection(ApiModel):
 
 
 class ApiReport(ApiModel):
-    """A report: a section a suite, and all of them at a glance where there are several."""
+    """A report: one section per suite, and an overview if there are several suites."""
 
     glance: list[ApiSheet]
     sections: list[ApiSection]
 
 
 class Commands(ApiModel):
-    """What a person types: to go on with a run, to report on it, to look into its plan (empty: there is none)."""
+    """Commands that resume a run, report on it, and show its plan (empty if it has none)."""
 
     resume: str
     report: str
@@ -267,7 +267,7 @@ class Commands(ApiModel):
 
 
 class RunTold(RunState):
-    """One run, as of its event `seq`; no report before the first."""
+    """A run, as of its event `seq`. `report` is null before the first event."""
 
     seq: int
     commands: Commands
@@ -275,14 +275,14 @@ class RunTold(RunState):
 
 
 class ApiComparison(ApiModel):
-    """The report over several runs."""
+    """The report on several runs."""
 
     runs: list[str]
     report: ApiReport
 
 
 class RunEvent(ApiModel):
-    """Something that happened in a run, in some words."""
+    """An event of a run. `words` is a short text."""
 
     seq: int
     ts: Seconds
@@ -295,7 +295,7 @@ class RunEvent(ApiModel):
 
 
 class RunFrame(ApiModel):
-    """What happened up to the event `seq`, the newest of it."""
+    """The newest events of a run, up to the event `seq`."""
 
     seq: int
     state: Literal["live", "ended", "broken"]
@@ -304,7 +304,7 @@ class RunFrame(ApiModel):
 
 
 class Stronger(ApiModel):
-    """What the stronger model used that continued an entry."""
+    """What a stronger model used after it took over an entry."""
 
     count: int
     tokens: int
@@ -312,7 +312,7 @@ class Stronger(ApiModel):
 
 
 class ApiUsed(ApiModel):
-    """What an entry used. `escalated`: null if no stronger model continued it."""
+    """What an entry used. `escalated` is null if no stronger model took over."""
 
     tokens_in: int
     tokens_out: int
@@ -324,7 +324,7 @@ class ApiUsed(ApiModel):
 
 
 class EntryLine(ApiModel):
-    """How a case went with one model in one trial. `touched`: a person had a hand in it."""
+    """The result of a case with one model in one trial. `touched`: a person intervened."""
 
     model: str
     trial: int
@@ -337,7 +337,7 @@ class EntryLine(ApiModel):
 
 
 class WrittenCheck(ApiModel):
-    """A check as the suite has it."""
+    """A check of the suite, with its arguments."""
 
     check: str
     kind: str
@@ -345,7 +345,7 @@ class WrittenCheck(ApiModel):
 
 
 class CaseAbout(ApiModel):
-    """What a case is made of."""
+    """The parameters of a case."""
 
     language: str
     tags: dict[str, Any]
@@ -357,7 +357,7 @@ class CaseAbout(ApiModel):
 
 
 class CaseTold(ApiModel):
-    """A case of a run, and how it went."""
+    """A case of a run, and its results."""
 
     suite: str
     run: str
@@ -369,7 +369,7 @@ class CaseTold(ApiModel):
 
 
 class ApiSeen(ApiModel):
-    """What a check saw: to be had as a blob of the run."""
+    """A file that a check recorded. `getRunBlob` returns it."""
 
     name: str
     digest: str
@@ -378,7 +378,7 @@ class ApiSeen(ApiModel):
 
 
 class ApiChecked(ApiModel):
-    """What came of a check."""
+    """The result of a check."""
 
     check: str
     kind: str
@@ -390,7 +390,7 @@ class ApiChecked(ApiModel):
 
 
 class BenchCall(ApiModel):
-    """A call of an agent and its result, as the run's events have them."""
+    """A call of an agent and its result, from the run's events."""
 
     call: int
     tool: str
@@ -401,21 +401,21 @@ class BenchCall(ApiModel):
 
 
 class Figure(ApiModel):
-    """A soft figure."""
+    """A soft figure: a measured value that does not decide the verdict."""
 
     figure: str
     value: str
 
 
 class AgentsLife(ApiModel):
-    """What an agent of an entry lived through."""
+    """The conversation of an agent of an entry."""
 
     agent: Address
     items: list[Item]
 
 
 class EntryTold(EntryLine):
-    """One entry with all that it did."""
+    """One entry with everything that happened in it."""
 
     case: str
     prompt: str
@@ -427,4 +427,4 @@ class EntryTold(EntryLine):
     transcripts: list[AgentsLife]
 
 
-CaseAnswer = Annotated[CaseTold | EntryTold, Field(description="An entry where a model is named, else the case.")]
+CaseAnswer = Annotated[CaseTold | EntryTold, Field(description="The entry of the requested model, or the case.")]

@@ -14,17 +14,17 @@ _CHOICES_MAX = 10_000
 
 
 class DraftBase(ApiModel):
-    """What a text was begun on: the plan's uid, and the revision of its document."""
+    """The state that a draft is based on: the plan's uid, and the revision of its document."""
 
     uid: Annotated[str, Field(max_length=TEXT_CHARS_MAX)]
     rev: Rev
 
 
 class EditText(ApiModel):
-    """The live plan as a text that compiles to exactly what is live.
+    """The live plan as a text that compiles to exactly the live document.
 
-    It is that of the plan `file` with what is live written into it, or, saying `why`, in canonical form. `blob` is the
-    digest of the file content that it came from, empty when it came from none.
+    It is the text of the plan `file` with the live changes written into it. If that is not possible, it is in canonical
+    form, and `why` says why. `blob` is the digest of the file's content, empty if no file was used.
     """
 
     text: str
@@ -36,7 +36,7 @@ class EditText(ApiModel):
 
 
 class NewDraft(ApiModel):
-    """A text to go on with, and what it is begun on."""
+    """The text to continue editing, and the state that it is based on."""
 
     text: str
     base: DraftBase
@@ -44,7 +44,7 @@ class NewDraft(ApiModel):
 
 
 class ApiDraft(ApiModel):
-    """A text, what it was begun on, and what was chosen (`mine` or `live`) in conflicts, by their ids."""
+    """A text, the state that it is based on, and by conflict id the side that was chosen (`mine` or `live`)."""
 
     text: Annotated[str, Field(max_length=limits.PLAN_FILE_BYTES_MAX)]
     base: DraftBase
@@ -54,22 +54,20 @@ class ApiDraft(ApiModel):
 
 
 class LookWish(ApiDraft):
-    """A draft to look at; with `preview` also what it would do to what runs."""
+    """A draft to check. With `preview`, its effects on running work are computed, too."""
 
     preview: bool = False
 
 
 class ApplyWish(ApiDraft):
-    """A draft to apply. `shown` is the `edit` of the look that the person decided on; an edit that is not it is not
-    applied.
-    """
+    """A draft to apply. `shown` is the `edit` of the check that the user confirmed; any other edit is not applied."""
 
     shown: Annotated[str, Field(max_length=TEXT_CHARS_MAX)]
     reason: Reason = ""
 
 
 class Point(ApiModel):
-    """A place in a text: line and column from 1, `offset` in characters from 0."""
+    """A position in a text: line and column from 1, `offset` in characters from 0."""
 
     line: int
     column: int
@@ -77,7 +75,7 @@ class Point(ApiModel):
 
 
 class ApiSpan(ApiModel):
-    """A stretch of a text; `is_here` is false where that is another file than the one that is edited."""
+    """A range of a text. `is_here` is false if it is in a file other than the edited one."""
 
     file: str
     start: Point
@@ -86,7 +84,7 @@ class ApiSpan(ApiModel):
 
 
 class RelatedSpan(ApiModel):
-    """Another place that has to do with a fault."""
+    """A second place that is related to an error."""
 
     message: str
     pointer: str | None
@@ -94,7 +92,7 @@ class RelatedSpan(ApiModel):
 
 
 class TextFault(ApiModel):
-    """What the compiler says of a text, with the cure. Null: the place is not known."""
+    """An error or warning of the compiler, with a fix. `pointer` and `span` are null if the place is not known."""
 
     code: str
     severity: Literal["error", "warning"]
@@ -106,7 +104,7 @@ class TextFault(ApiModel):
 
 
 class TextChange(ApiModel):
-    """One change of the document: where, also in words, and the new value as YAML, null for what goes."""
+    """A change of the document at `path` (for display: `at`). `value` is the new value as YAML, null if removed."""
 
     op: Literal["add", "remove", "replace"]
     path: str
@@ -115,23 +113,24 @@ class TextChange(ApiModel):
 
 
 class OthersChange(TextChange):
-    """The same, with who made it live; empty and 0 where that is not known."""
+    """A change that another author made, with author and revision; empty and 0 if they are not known."""
 
     by: str
     rev: int
 
 
 class OthersChanges(ApiModel):
-    """What was changed live since the text was begun; `count` is how many there are in all."""
+    """Live changes since the draft's base. `count` is the number of all changes; `changes` may have fewer."""
 
     count: int
     changes: list[OthersChange]
 
 
 class ApiClash(ApiModel):
-    """Both sides changed what stands at `path`. The sides are YAML, null where nothing stands.
+    """A conflict: the draft and the live plan both changed `path`. The sides are YAML, null for a missing value.
 
-    `taken` is null until it is chosen. The id names both sides: when one moves on, it is another conflict.
+    `taken` is the chosen side, null before the choice. The id depends on both sides, so a further change of either side
+    makes another conflict.
     """
 
     id: str
@@ -147,7 +146,7 @@ class ApiClash(ApiModel):
 
 
 class EffectRow(ApiModel):
-    """What an edit does to one object, as `plan diff` says it."""
+    """The effect of an edit on one object, in the words of `plan diff`."""
 
     address: Address
     sign: str
@@ -157,7 +156,7 @@ class EffectRow(ApiModel):
 
 
 class EditFault(ApiModel):
-    """Why the gate says no, where, by which rule, and the cure."""
+    """Why the gate refuses an edit: the place, the rule, and a fix."""
 
     at: str
     message: str
@@ -166,7 +165,7 @@ class EditFault(ApiModel):
 
 
 class EffectsPreview(ApiModel):
-    """What applying would do. `hold` says why it would wait for a yes, empty when it would not."""
+    """The effects of applying an edit. `hold` says why it would wait for approval; empty if it would not."""
 
     rows: list[EffectRow]
     unmoved: str
@@ -177,10 +176,10 @@ class EffectsPreview(ApiModel):
 
 
 class ApiLook(ApiModel):
-    """What there is to say of a draft on the plan as it is at `base`.
+    """The check of a draft against the plan at `base`.
 
-    `faults` are the compiler's, `fault_count` how many there are in all; with an error among them it is not sound.
-    `changes` are what the draft changes of the live plan, `edit` names just these.
+    `faults` are errors and warnings of the compiler, `fault_count` the number of all of them. `is_sound` is false if
+    there are errors. `changes` are the draft's changes of the live plan; `edit` identifies exactly these changes.
     """
 
     base: DraftBase
@@ -196,10 +195,10 @@ class ApiLook(ApiModel):
 
 
 class EditVerdict(ApiModel):
-    """What came of an edit.
+    """The result of applying an edit.
 
-    `shown`: nothing, for it is not the edit that was shown; `look` says what it is. Else as of a patch: `accepted` with
-    the `draft` to go on with, `held` with the `approval` that it waits for, `refused` with the `faults`.
+    `shown`: nothing was applied, because the edit is not the confirmed one; `look` has the new check. `accepted`: the
+    edit is live; `draft` is the text to continue with. `held`: it waits for `approval`. `refused`: `faults` say why.
     """
 
     verdict: Literal["shown", "accepted", "held", "refused"]
@@ -215,9 +214,7 @@ class EditVerdict(ApiModel):
 
 
 class Pulled(ApiModel):
-    """The plan file as it was written. `is_text` says that it holds the very text that was sent; `blob` is its digest
-    then.
-    """
+    """The plan file after writing. `is_text`: its content is exactly the text that was sent, with the digest `blob`."""
 
     file: str
     changed: int

@@ -1,7 +1,6 @@
-"""The OpenAPI 3.1 description, made from the operations and their models.
+"""The OpenAPI 3.1 description, generated from the operations and their models.
 
-`openapi.json` beside this is what `description` gives, held current by a test; the types that the page compiles
-against are made of it (`web/src/api-types.d.ts`).
+A test compares `openapi.json` with it. The page's types (`web/src/api-types.d.ts`) are generated from that file.
 """
 
 from __future__ import annotations
@@ -19,13 +18,13 @@ from planloop.server.api import validation
 from planloop.server.api.base_model import ApiModel
 from planloop.server.api.operations import QUERY_CHARS_MAX, REV_MAX, TABLE, WHOLE, Operation, Parameter
 
-VERSION: Final = "1"  # Of the API: the `v1` of its paths. It rises when what worked works no more.
+VERSION: Final = "1"  # Of the API, as in the `v1` of its paths. A breaking change increments it.
 FILE: Final = Path(__file__).with_name("openapi.json")
 REFS: Final = "#/components/schemas/{model}"
 HEAD: Final = """\
-What can be asked of a plan, as `plan serve` opens it. Reads are answered from the plan's log; changes are made by \
-whoever runs the plan, and nobody need. Everything happens at a revision: read `objects`, then follow `tail` with its \
-`rev`, and nothing is missed."""
+The API of one plan, served by `plan serve`. Reads are answered from the plan's log. Changes go to the plan's owner \
+process; if none is running, the gateway makes them itself. To follow a plan without gaps, read `objects`, then open \
+`tail` with the `rev` of the answer."""
 
 Adapters: TypeAlias = Mapping[str, TypeAdapter[Any]]
 
@@ -33,22 +32,22 @@ _TEXT: Final[JsonObject] = {"type": "string", "minLength": 1, "maxLength": QUERY
 READ: Final = (400, 401, 403, 404, 405, 421, 502, 504)
 CHANGE: Final = (400, 401, 403, 404, 405, 409, 413, 421, 422, 502, 504)
 WORDS: Final[Mapping[int, str]] = {
-    400: "The request is not one of these.",
-    401: "A token is needed.",
-    403: "It may not be done: by this link, from this page, or by the plan's own rules.",
-    404: "There is no such thing.",
-    405: "There is such a path for another method.",
-    409: "It does not fit what is there by now.",
+    400: "The request is malformed: an unknown or invalid parameter or field.",
+    401: "The request has no valid token.",
+    403: "Forbidden by the token, by the Origin header, or by the rules of the plan.",
+    404: "The object, file or path does not exist.",
+    405: "The path does not accept this method.",
+    409: "The request conflicts with the current state.",
     413: "The body is too large.",
-    421: "This is not the host that was asked.",
-    422: "What was sent has faults.",
-    502: "The world failed: a disk, a tool server. It says what.",
-    504: "Whoever was asked did not answer in time.",
+    421: "The Host header does not name this server.",
+    422: "The plan or file that was sent is invalid.",
+    502: "A disk, a tool server or another part of the environment failed. The summary says which.",
+    504: "The owner or a tool server did not answer in time.",
 }
 
 
 def openapi_description(plan: str = "") -> JsonObject:
-    """The whole of it. `plan` is the name that paths have, any if empty."""
+    """Return the description. If `plan` is set, paths accept only that plan's name."""
     schemas = _schemas()
     return {
         "openapi": "3.1.0",
@@ -58,7 +57,7 @@ def openapi_description(plan: str = "") -> JsonObject:
         "paths": _paths(plan),
         "components": {
             "securitySchemes": {
-                "token": {"type": "http", "scheme": "bearer", "description": "What is behind the # of a link."}
+                "token": {"type": "http", "scheme": "bearer", "description": "The part of a link after `#token=`."}
             },
             "responses": {str(status): _refusal(words) for status, words in WORDS.items()},
             "schemas": schemas,
@@ -83,7 +82,7 @@ def _operation(row: Operation, plan: str) -> JsonObject:
         out["requestBody"] = {"required": True, "content": _content({"$ref": REFS.format(model=row.request)})}
     if row.is_stream:
         out["description"] = (
-            "A websocket: offer the protocols `planloop.v1` and `token.TOKEN`. Each text frame is a "
+            "A websocket. Offer the protocols `planloop.v1` and `token.TOKEN`. Each text frame is a "
             f"[{row.answer}](#/components/schemas/{row.answer})."
         )
         out["responses"] = {"101": {"description": "The websocket is open."}, **_refusals((400, 401, 403, 404, 421))}
@@ -102,7 +101,7 @@ def _rest(row: Operation, name: str) -> JsonObject:
         "name": name,
         "in": "path",
         "required": True,
-        "description": f"{row.of} Slashes may stand as they are.".strip(),
+        "description": f"{row.of} Slashes need not be encoded.".strip(),
         "schema": {"type": "integer", "minimum": 0, "maximum": REV_MAX} if name in WHOLE else _TEXT,
     }
 
@@ -139,7 +138,7 @@ def _content(schema: JsonObject) -> JsonObject:
 
 
 def _schemas() -> JsonObject:
-    """Every model that an operation names, and what those are made of, by name."""
+    """Return every model that an operation names, and the models that those refer to, by name."""
     names = {"Refusal", *(row.answer for row in TABLE), *(row.request for row in TABLE if row.request)}
     single = [model for name in sorted(names) if (model := validation.model_class(name)) is not None]
     inputs: list[tuple[type[ApiModel], JsonSchemaMode]] = [(model, "validation") for model in single]
@@ -155,7 +154,7 @@ def _schemas() -> JsonObject:
 
 
 def _plain(schema: Any) -> Any:
-    """Without the titles that pydantic makes of names, and with the public names of models."""
+    """Return the schema without the titles that pydantic generates, and with the public names of models."""
     if isinstance(schema, str):
         return schema.replace(REFS.format(model=validation.PREFIX), REFS.format(model=""), 1)
     if isinstance(schema, dict):

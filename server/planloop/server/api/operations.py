@@ -10,28 +10,28 @@ from planloop.client.exit_codes import CommandError, ExitCode
 from planloop.schemas import address as addresses
 from planloop.schemas.frozen import frozen
 
-# What an operation of the API is, and what a query must be to fit one.
+# An operation of the API, and the check of a request's query against it.
 #
-# Paths are those below `/v1/` at the owner, and below `/v1/plans/NAME/` at the gateway. A parameter in braces that
-# stands last takes the rest of the path, slashes included.
+# Paths are relative to `/v1/` at the owner and to `/v1/plans/NAME/` at the gateway. If the last part of a path is a
+# parameter in braces, it takes the rest of the path, slashes included.
 
 Method: TypeAlias = Literal["GET", "POST"]
 Door: TypeAlias = Literal["both", "owner", "gateway"]
 Kind: TypeAlias = Literal["integer", "text", "flag"]
 
-REV_MAX: Final = 10**15 - 1  # Fifteen digits: every program's numbers hold it, and a log never gets there.
-TEXT_CHARS_MAX: Final = 4_096  # Of an address, a reason, a word: what is longer is a message or a file.
-QUERY_CHARS_MAX: Final = 1_024  # Of one parameter: a few of them, at twelve bytes a character, are a line of HTTP.
+REV_MAX: Final = 10**15 - 1  # Fifteen digits: a JSON number holds it exactly in every language, and no log is as long.
+TEXT_CHARS_MAX: Final = 4_096  # Of an address, a reason or a name. Longer texts are messages or files.
+QUERY_CHARS_MAX: Final = 1_024  # Of one parameter. Encoded, a few of them (12 bytes a character) fit an HTTP line.
 KIND: Final = f"({'|'.join(sorted(addresses.KINDS))})"
 ADDRESS: Final = f"^{KIND}(/[^/]+)+$"
-KINDS: Final = f"^({KIND}(,{KIND})*)?$"  # None is all.
+KINDS: Final = f"^({KIND}(,{KIND})*)?$"  # Empty means all kinds.
 POINTER: Final = r"^(/[\s\S]*)?$"
-WHOLE: Final = frozenset({"rev"})  # Parameters of paths that are whole numbers.
+WHOLE: Final = frozenset({"rev"})  # Path parameters that are integers.
 
 
 @frozen
 class Parameter:
-    """One of the query. A `text` is held to `choices` or `pattern` where there are any; a `flag` is 0 or 1."""
+    """A query parameter. A `text` must match `choices` or `pattern` if they are set; a `flag` is 0 or 1."""
 
     name: str
     words: str
@@ -45,11 +45,11 @@ class Parameter:
 
 @frozen
 class Operation:
-    """One row. `name` is what generated clients call it; `answer` is the model of what comes with status 200.
+    """An operation of the API. `name` is its name in generated clients; `answer` is the model of the 200 response.
 
-    `of` says what the parameters in braces are. `door` is where it is had; `is_stream` says that it goes on without
-    end, and that `answer` is one piece of it. One that is not the plan's (`is_of_plan`) is below `/v1/` at the gateway,
-    too.
+    `of` describes the path parameters. `door` says which server offers the operation. If `is_stream`, the response is a
+    stream and `answer` is the model of one item. If `is_of_plan` is false, the path is relative to `/v1/` at the
+    gateway, too.
     """
 
     method: Method
@@ -71,50 +71,51 @@ class Operation:
 
 
 def checked_query(operation: Operation, given: Mapping[str, str]) -> Mapping[str, str]:
-    """`given`, held to what the operation takes. Raises CommandError: USAGE, with all faults."""
+    """Return `given` after checking it against the operation. Raises CommandError: USAGE, with all errors."""
     known = {one.name: one for one in operation.parameters}
-    faults = [f"`{name[:100]}` is no parameter of {operation.path}" for name in given if name not in known]
-    faults += [f"`{name}` is missing" for name, one in known.items() if one.is_required and name not in given]
-    faults += [fault for name, text in given.items() if name in known and (fault := _fault(known[name], text))]
-    if faults:
+    errors = [f"unknown parameter `{name[:100]}` of {operation.path}" for name in given if name not in known]
+    errors += [f"`{name}` is missing" for name, one in known.items() if one.is_required and name not in given]
+    errors += [error for name, text in given.items() if name in known and (error := _error(known[name], text))]
+    if errors:
         takes = ", ".join(known) or "none"
-        raise CommandError(ExitCode.USAGE, "\n".join(faults), f"it takes {takes}")
+        raise CommandError(ExitCode.USAGE, "\n".join(errors), f"its parameters: {takes}")
     return given
 
 
-def _fault(one: Parameter, text: str) -> str:
+def _error(one: Parameter, text: str) -> str:
+    """Return why `text` is not valid for the parameter; empty if it is."""
     match one.kind:
         case "integer":
             is_number = text.isascii() and text.isdigit() and len(text) < 20
             if is_number and one.minimum <= int(text) <= one.maximum:
                 return ""
-            return f"`{one.name}` is a whole number from {one.minimum} to {one.maximum}, not `{text[:100]}`"
+            return f"`{one.name}` must be an integer from {one.minimum} to {one.maximum}, not `{text[:100]}`"
         case "flag":
-            return "" if text in ("0", "1") else f"`{one.name}` is 1 or 0, not `{text[:100]}`"
+            return "" if text in ("0", "1") else f"`{one.name}` must be 0 or 1, not `{text[:100]}`"
         case "text":
             if one.choices and text not in one.choices:
-                return f"`{one.name}` is one of {', '.join(one.choices)}, not `{text[:100]}`"
+                return f"`{one.name}` must be one of {', '.join(one.choices)}, not `{text[:100]}`"
             if one.pattern and re.fullmatch(one.pattern, text) is None:
                 return f"`{one.name}` cannot be `{text[:100]}`: {one.words[:1].lower()}{one.words[1:].rstrip('.')}"
             return "" if len(text) <= QUERY_CHARS_MAX else f"`{one.name}` is longer than {QUERY_CHARS_MAX} characters"
 
 
-# The rows for containers, and for suites and runs, which are beside the plan: part of `table.py`'s table.
+# Operations on containers, and on benchmark suites and runs, which do not belong to a plan: parts of TABLE.
 
 RUNS: Final = "^[^,/]+/[^,/]+(,[^,/]+/[^,/]+){0,15}$"
-CONTAINER: Final = "A container's name."
-RUN: Final = "The suite and the run, as its folder is named: `notes` and `2026-11-23-1`."
+CONTAINER: Final = "The container's name."
+RUN: Final = "The names of the suite and of the run's folder, such as `notes` and `2026-11-23-1`."
 
 CONTAINERS: Final[tuple[Operation, ...]] = (
     Operation(
         "GET",
         "containers/{name}/logs",
         "readContainerLog",
-        "A page of what a container wrote, before a byte of it.",
+        "A page of a container's output, before a byte offset.",
         "OlderLog",
         parameters=(
-            Parameter("log", "Which output, as the tail said: another run has another."),
-            Parameter("before", "The page before this byte.", "integer"),
+            Parameter("log", "The `log` of the tail. It identifies the output; each run has another."),
+            Parameter("before", "The page before this byte offset.", "integer"),
         ),
         of=CONTAINER,
         door="gateway",
@@ -123,7 +124,7 @@ CONTAINERS: Final[tuple[Operation, ...]] = (
         "GET",
         "containers/{name}/logs/tail",
         "followContainerLog",
-        "The newest page of what a container writes, then what comes, over a websocket.",
+        "The newest page of a container's output, then new output as it is written, over a websocket.",
         "LogFrame",
         of=CONTAINER,
         door="gateway",
@@ -133,7 +134,7 @@ CONTAINERS: Final[tuple[Operation, ...]] = (
         "GET",
         "containers/{name}/chat",
         "chat",
-        "A conversation with the agent that works with a container, over a websocket, until the container is over.",
+        "A conversation with the agent that works with a container, over a websocket, until the container ends.",
         "ChatFrame",
         of=CONTAINER,
         door="gateway",
@@ -146,7 +147,7 @@ BENCHES: Final[tuple[Operation, ...]] = (
         "GET",
         "suites",
         "listSuites",
-        "The suites that are shipped, and those in the folder that is served.",
+        "All suites: the built-in ones and those in the served folder.",
         "Suites",
         door="gateway",
         is_of_plan=False,
@@ -157,7 +158,7 @@ BENCHES: Final[tuple[Operation, ...]] = (
         "getSuite",
         "One suite with its cases.",
         "SuiteTold",
-        of="The `key` that the list has.",
+        of="The suite's `key` in the list.",
         door="gateway",
         is_of_plan=False,
     ),
@@ -166,9 +167,9 @@ BENCHES: Final[tuple[Operation, ...]] = (
         "GET",
         "comparison",
         "compareRuns",
-        "The report over several runs: those of a suite side by side, with what tells their models apart.",
+        "A report on several runs: the runs of a suite side by side, and how their models differ.",
         "Comparison",
-        parameters=(Parameter("runs", "SUITE/RUN, with commas between.", pattern=RUNS, is_required=True),),
+        parameters=(Parameter("runs", "SUITE/RUN, separated by commas.", pattern=RUNS, is_required=True),),
         door="gateway",
         is_of_plan=False,
     ),
@@ -176,7 +177,7 @@ BENCHES: Final[tuple[Operation, ...]] = (
         "GET",
         "runs/{suite}/{run}",
         "getRun",
-        "One run, how far it is, and the report over it.",
+        "One run, its progress, and its report.",
         "RunTold",
         of=RUN,
         door="gateway",
@@ -186,9 +187,9 @@ BENCHES: Final[tuple[Operation, ...]] = (
         "GET",
         "runs/{suite}/{run}/tail",
         "followRun",
-        "What happens in a run, over a websocket, for as long as one listens.",
+        "The events of a run as they happen, over a websocket.",
         "RunFrame",
-        parameters=(Parameter("after", "Only events over this one.", "integer"),),
+        parameters=(Parameter("after", "Only events after this one.", "integer"),),
         of=RUN,
         door="gateway",
         is_stream=True,
@@ -198,11 +199,11 @@ BENCHES: Final[tuple[Operation, ...]] = (
         "GET",
         "runs/{suite}/{run}/cases/{case}",
         "getCase",
-        "A case and how it went with every model; with `model` and `trial` all that one of them did.",
+        "A case and its result with each model. With `model` and `trial`: everything that happened in that trial.",
         "CaseAnswer",
         parameters=(
-            Parameter("model", "As the run calls it."),
-            Parameter("trial", "Which of its trials, from 1.", "integer", minimum=1),
+            Parameter("model", "The model's name in the run."),
+            Parameter("trial", "The number of the trial, from 1.", "integer", minimum=1),
         ),
         of=f"{RUN} The id of the case.",
         door="gateway",
@@ -212,7 +213,7 @@ BENCHES: Final[tuple[Operation, ...]] = (
         "GET",
         "runs/{suite}/{run}/blobs/{digest}",
         "getRunBlob",
-        "What a check saw, as it is: a picture, a text, or a file.",
+        "A file that a check recorded: an image, a text or another file.",
         "Bytes",
         of=f"{RUN} The blob's name: SHA-256 in hex.",
         door="gateway",
@@ -221,19 +222,19 @@ BENCHES: Final[tuple[Operation, ...]] = (
 )
 
 
-# Every operation of the API: one row says where it is, what it takes and gives, and what it is for.
+# Every operation of the API, one row each.
 #
-# Free of pydantic, so that a read at the owner's socket costs no import: `request` and `answer` name models, which
-# `planloop.server.api.validation` finds and a test holds to be there. To add a path, add its row here and its models,
-# then run `make docs`, which rewrites `openapi.json` and the page's types.
+# This module does not import pydantic, so that reads at the owner's socket stay fast. `request` and `answer` name
+# models that `planloop.server.api.validation` finds; a test checks that they exist. To add an operation, add its row
+# here and its models, then run `make docs`, which rewrites `openapi.json` and the page's types.
 
-AFTER: Final = Parameter("after", "Only what is over this revision.", "integer")
-BEFORE: Final = Parameter("before", "Only what is under this revision, the newest of it.", "integer")
-LIMIT: Final = Parameter("limit", "At most so many; a page may be shorter.", "integer", minimum=1)
-AT: Final = Parameter("at", "As it was at this revision.", "integer")
-FROM: Final = Parameter("after", "From this byte on.", "integer")
-BEFORE_BYTE: Final = Parameter("before", "The page before this byte, in whole lines.", "integer")
-AGENT: Final = "An agent's path, as `frontend/ui` or `agent/frontend/ui`; `~` is the root's."
+AFTER: Final = Parameter("after", "Only records after this revision.", "integer")
+BEFORE: Final = Parameter("before", "The newest records before this revision.", "integer")
+LIMIT: Final = Parameter("limit", "The largest number of items. A page may be shorter.", "integer", minimum=1)
+AT: Final = Parameter("at", "The state at this revision.", "integer")
+FROM: Final = Parameter("after", "Start at this byte offset.", "integer")
+BEFORE_BYTE: Final = Parameter("before", "The page before this byte offset, in whole lines.", "integer")
+AGENT: Final = "The agent's path, such as `frontend/ui` or `agent/frontend/ui`. `~` is the root agent."
 KINDS_OF_REVISION: Final = ("patched", "refused", "held", "approved", "rejected", "forked")
 
 TABLE: Final[tuple[Operation, ...]] = (
@@ -243,7 +244,7 @@ TABLE: Final[tuple[Operation, ...]] = (
         "GET",
         "session",
         "getSession",
-        "Which plan is served, and what the token allows.",
+        "The served plan, and the right that the token gives.",
         "Who",
         door="gateway",
         is_of_plan=False,
@@ -257,17 +258,19 @@ TABLE: Final[tuple[Operation, ...]] = (
         door="gateway",
         is_of_plan=False,
     ),
-    Operation("GET", "status", "getStatus", "Which plan this is, how far it is, and who runs it.", "Status"),
+    Operation("GET", "status", "getStatus", "The plan's name, its revision, and its owner process.", "Status"),
     Operation(
         "GET",
         "objects",
         "listObjects",
-        "Everything that the plan has, as of one revision, a page at a time.",
+        "All objects of the plan at one revision, in pages.",
         "Objects",
         parameters=(
-            Parameter("kind", f"Only these, with commas between: {', '.join(sorted(addresses.KINDS))}.", pattern=KINDS),
+            Parameter(
+                "kind", f"Only these kinds, separated by commas: {', '.join(sorted(addresses.KINDS))}.", pattern=KINDS
+            ),
             AT,
-            Parameter("from", "The `next` of the page before; give its `rev` as `at` with it."),
+            Parameter("from", "The `next` of the previous page. Also send that page's `rev` as `at`."),
             LIMIT,
         ),
     ),
@@ -278,98 +281,94 @@ TABLE: Final[tuple[Operation, ...]] = (
         "One object.",
         "Resource",
         parameters=(AT,),
-        of="As `task/frontend`; `task/~` is `task/.`, for who cannot send a dot.",
+        of="The object's address, such as `task/frontend`. Clients that cannot send `task/.` send `task/~`.",
     ),
     Operation(
         "GET",
         "describe/{address}",
         "describeObject",
-        "What `plan describe` says of an object: labels with words.",
+        "The description of an object that `plan describe` prints, as labels and texts.",
         "Described",
         parameters=(AT,),
-        of="As `lock/src/**`; `agent/~` is `agent/.`.",
+        of="The object's address, such as `lock/src/**`. `agent/~` is `agent/.`.",
     ),
     Operation(
         "GET",
         "log",
         "readLog",
-        "Records of the log in their order: forwards after a revision, or the newest ones before one.",
+        "Records of the log, in order: those after a revision, or the newest ones before a revision.",
         "LogPage",
         parameters=(
             AFTER,
             BEFORE,
             LIMIT,
-            Parameter("type", "Only records that tell of a step whose type begins so, as `plan.` or `turn.ended`."),
-            Parameter("about", "Only records that tell of a step of this object, or of one below it."),
+            Parameter("type", "Only records with a step whose type starts with this: `plan.`, `turn.ended`."),
+            Parameter("about", "Only records with a step of this object or of an object below it."),
         ),
     ),
     Operation(
         "GET",
         "messages",
         "readMessages",
-        "Messages between people, agents and controllers, the newest ones before a revision.",
+        "Messages between people, agents and controllers: the newest ones before a revision.",
         "Messages",
-        parameters=(Parameter("of", "Only those that this agent sent or received."), BEFORE, LIMIT),
+        parameters=(Parameter("of", "Only messages that this agent sent or received."), BEFORE, LIMIT),
     ),
     Operation(
         "GET",
         "why",
         "getWhy",
-        "Who set a value of the plan, when, why, and over what.",
+        "Who set a value of the plan, when and why, and which value it replaced.",
         "Why",
-        parameters=(
-            Parameter("at", "Where in the plan document, as a JSON pointer: `/tasks/build/goal`.", pattern=POINTER),
-        ),
+        parameters=(Parameter("at", "A JSON pointer into the plan document: `/tasks/build/goal`.", pattern=POINTER),),
     ),
     Operation(
         "GET",
         "conversation/{agent}",
         "readConversation",
-        "An agent's life in whole turns: the newest ones before a revision, or all after one.",
+        "An agent's conversation, in whole turns: the newest ones before a revision, or all after one.",
         "Conversation",
-        parameters=(BEFORE, AFTER, Parameter("turns", "At most so many turns.", "integer", minimum=1)),
+        parameters=(BEFORE, AFTER, Parameter("turns", "The largest number of turns.", "integer", minimum=1)),
         of=AGENT,
     ),
     Operation(
         "GET",
         "prompt/{agent}",
         "readPrompt",
-        "The system prompt that an agent's model was asked with in a turn, the last one if none is named.",
+        "The system prompt that an agent's model got in a turn, by default in its last turn.",
         "SystemPrompt",
-        parameters=(BEFORE, Parameter("turn", "Of this turn of its newest run that took it.", "integer", minimum=0)),
+        parameters=(BEFORE, Parameter("turn", "This turn, of the newest run that has it.", "integer", minimum=0)),
         of=AGENT,
     ),
     Operation(
         "GET",
         "history",
         "readHistory",
-        "Who changed the plan, when and why, the newest first.",
+        "The changes of the plan, with author, time and reason, newest first.",
         "History",
         parameters=(
             BEFORE,
             LIMIT,
-            Parameter("all", "Also what was refused, held, approved or rejected.", "flag"),
-            Parameter("author", "Only by these: `human:cli`, `agent/ui`, or all of a sort, as `agent`."),
-            Parameter("kind", "Only these.", choices=KINDS_OF_REVISION),
+            Parameter("all", "Also changes that were refused, held, approved or rejected.", "flag"),
+            Parameter("author", "Only by this author: `human:cli`, `agent/ui`, or `agent` for all agents."),
+            Parameter("kind", "Only revisions of this kind.", choices=KINDS_OF_REVISION),
         ),
     ),
     Operation(
         "GET",
         "history/{rev}",
         "readRevision",
-        "One revision: what it did to each object, and each field before and after.",
+        "One revision: its effect on each object, and each changed field before and after.",
         "ChangeDetail",
-        of="A revision that `history` has.",
+        of="A revision from `history`.",
     ),
-    Operation(
-        "GET", "waiting", "readWaiting", "Everything that waits for a person, in words.", "Waiting", parameters=(AT,)
-    ),
-    Operation("GET", "waits", "readWaits", "Locks, and who waits for whom.", "Waits", parameters=(AT,)),
+    Operation("GET", "waiting", "readWaiting", "Everything that waits for an operator.", "Waiting", parameters=(AT,)),
+    Operation("GET", "waits", "readWaits", "Locks, their holders and waiters.", "Waits", parameters=(AT,)),
     Operation(
         "GET",
         "blobs/{digest}",
         "readBlob",
-        "A prompt, an output or another large text that a record names.",
+        "A prompt, an output or another large text to which a record refers.",
         "Text",
         parameters=(FROM,),
         of="The blob's name: SHA-256 in hex.",
@@ -378,30 +377,30 @@ TABLE: Final[tuple[Operation, ...]] = (
         "GET",
         "output/{op}",
         "readOutput",
-        "What a running command has printed so far.",
+        "The output of a running command so far.",
         "Output",
         parameters=(FROM,),
-        of="The `op` of the spec of its call.",
+        of="The `op` in the spec of the command's call.",
     ),
     Operation(
         "GET",
         "printed/{task}",
         "readPrinted",
-        "What the command of a task printed in its newest run: the newest page, one before a byte, or one after it.",
+        "The output of a task's command in its newest run: the newest page, or a page before or after a byte offset.",
         "Printed",
         parameters=(BEFORE_BYTE, FROM),
-        of="A task's path, as `frontend/build` or `task/frontend/build`; `~` is the root's.",
+        of="The task's path, such as `frontend/build` or `task/frontend/build`. `~` is the root task.",
     ),
-    Operation("GET", "dump/{agent}", "dumpAgent", "An agent as a file, to be restored elsewhere.", "Dump", of=AGENT),
+    Operation("GET", "dump/{agent}", "dumpAgent", "An agent as a file that `restore` accepts.", "Dump", of=AGENT),
     Operation(
         "GET",
         "watch",
         "watch",
-        "Each record as it comes, one a line; with `words` also what models write while they write it.",
+        "Every record as it is written, one a line. With `words` also the text of models while they write it.",
         "LogRecord",
         parameters=(
-            Parameter("after", "Only records after this revision; without it all of them.", "integer"),
-            Parameter("words", 'Also `{"said": …}` for what models write.', "flag"),
+            Parameter("after", "Only records after this revision. Default: all records.", "integer"),
+            Parameter("words", 'Also `{"said": …}` with the text of models while they write it.', "flag"),
         ),
         door="owner",
         is_stream=True,
@@ -410,59 +409,57 @@ TABLE: Final[tuple[Operation, ...]] = (
         "GET",
         "tail",
         "tail",
-        "Each record as it comes, over a websocket.",
+        "Every record as it is written, over a websocket.",
         "Frame",
         parameters=(
-            Parameter("after", "Only records after this revision; without it no records at all.", "integer"),
-            Parameter("log", "Which log that revision is of, as `objects` says: closed with 4409 if it is another."),
-            Parameter("words", 'Also `{"said": …}` for what models write.', "flag"),
+            Parameter("after", "Only records after this revision. Without `after`, no records are sent.", "integer"),
+            Parameter("log", "The `log` of `objects`. If the log has been replaced, the close code is 4409."),
+            Parameter("words", 'Also `{"said": …}` with the text of models while they write it.', "flag"),
         ),
         door="gateway",
         is_stream=True,
     ),
+    Operation("POST", "patch", "patch", "Change the plan, or preview the change (`dry_run`).", "PatchAnswer", "Patch"),
+    Operation("POST", "diff", "diff", "Preview applying a plan file.", "FilePreview", "Save"),
+    Operation("POST", "file", "applyFile", "Apply a plan file: merge it into the live plan.", "Verdict", "Save"),
+    Operation("POST", "preview", "previewFile", "Preview applying a plan file, for `saved`.", "SavedPreview", "Save"),
     Operation(
-        "POST", "patch", "patch", "Changes the plan, or says what that would do (`dry_run`).", "PatchAnswer", "Patch"
+        "POST", "saved", "applyPreview", "Apply a preview, unless the plan has changed since.", "Verdict", "Saved"
     ),
-    Operation("POST", "diff", "diff", "What applying a file's text would do.", "FilePreview", "Save"),
-    Operation("POST", "file", "applyFile", "Applies a file's text, merged into what is live.", "Verdict", "Save"),
-    Operation("POST", "preview", "previewFile", "What applying would do, to be applied later.", "SavedPreview", "Save"),
+    Operation("POST", "approve", "approve", "Approve a pending action or the removal of a hook.", "Verdict", "Approve"),
+    Operation("POST", "reject", "reject", "Reject a pending action.", "Written", "Reject"),
+    Operation("POST", "rule", "rule", "Resolve a conflict.", "Verdict", "Rule"),
+    Operation("POST", "unlock", "unlock", "Take a lock away from all its holders.", "Unlocked", "Unlock"),
+    Operation("POST", "settle", "settle", "Record whether a call of unknown outcome happened.", "Written", "Settle"),
+    Operation("POST", "rollback", "rollBack", "Restore the plan of a revision.", "RollbackAnswer", "Rollback"),
+    Operation("POST", "steer", "steer", "Pause, resume or cancel tasks.", "SteerAnswer", "Steer"),
+    Operation("POST", "send", "send", "Send a message to agents.", "Sent", "Send"),
+    Operation("POST", "session", "moveSession", "Set the agent that chats talk with.", "Session", "MoveSession"),
+    Operation("POST", "restore", "restore", "Add a dumped agent as a child of another agent.", "Verdict", "Restore"),
+    Operation("POST", "prompt", "getPrompt", "Get the text of a prompt from a tool server.", "PromptText", "Prompt"),
     Operation(
-        "POST", "saved", "applyPreview", "Applies what `preview` gave, unless the plan moved.", "Verdict", "Saved"
+        "POST", "guest/take", "takeSeat", "Lease an external agent's task.", "SeatTaken", "TakeSeat", door="owner"
     ),
-    Operation("POST", "approve", "approve", "Says yes to what waits, or that a hook may go.", "Verdict", "Approve"),
-    Operation("POST", "reject", "reject", "Says no to what waits.", "Written", "Reject"),
-    Operation("POST", "rule", "rule", "Says how a conflict goes on.", "Verdict", "Rule"),
-    Operation("POST", "unlock", "unlock", "Takes a lock from all who hold it.", "Unlocked", "Unlock"),
-    Operation("POST", "settle", "settle", "Says whether a call in doubt happened.", "Written", "Settle"),
-    Operation("POST", "rollback", "rollBack", "Brings back the plan of a revision.", "RollbackAnswer", "Rollback"),
-    Operation("POST", "steer", "steer", "Pauses, resumes or cancels tasks.", "SteerAnswer", "Steer"),
-    Operation("POST", "send", "send", "Sends a message to agents.", "Sent", "Send"),
-    Operation("POST", "session", "moveSession", "Says who is talked with from now on.", "Session", "MoveSession"),
-    Operation("POST", "restore", "restore", "Adds a dumped agent as a child of another.", "Verdict", "Restore"),
-    Operation("POST", "prompt", "getPrompt", "The text of a prompt of a tool server.", "PromptText", "Prompt"),
-    Operation(
-        "POST", "guest/take", "takeSeat", "An MCP client plays an outside agent.", "SeatTaken", "TakeSeat", door="owner"
-    ),
-    Operation("POST", "guest/say", "say", "A client makes a call of its agent.", "Heard", "Say", door="owner"),
-    Operation("POST", "guest/renew", "keepSeat", "A client is still there.", "SeatKept", "KeepSeat", door="owner"),
-    Operation("POST", "guest/leave", "leaveSeat", "A client gives it up.", "SeatKept", "LeaveSeat", door="owner"),
-    Operation("POST", "guest/withdraw", "withdraw", "Takes a call back.", "Withdrawn", "Withdraw", door="owner"),
+    Operation("POST", "guest/say", "say", "Make a call as the leased agent.", "Heard", "Say", door="owner"),
+    Operation("POST", "guest/renew", "keepSeat", "Renew the lease.", "SeatKept", "KeepSeat", door="owner"),
+    Operation("POST", "guest/leave", "leaveSeat", "Release the lease.", "SeatKept", "LeaveSeat", door="owner"),
+    Operation("POST", "guest/withdraw", "withdraw", "Withdraw a call.", "Withdrawn", "Withdraw", door="owner"),
     Operation(
         "POST",
         "guest/preview",
         "previewAgentsPatch",
-        "What a patch by an outside agent would do.",
+        "Preview a patch by an external agent.",
         "Preview",
         "AgentsPatch",
         door="owner",
     ),
-    Operation("POST", "stop", "stop", "Ends whoever runs the plan.", "Stopping", "Stop"),
+    Operation("POST", "stop", "stop", "Stop the plan's owner process.", "Stopping", "Stop"),
     Operation("GET", "edit", "getEditText", "The live plan as a text to edit.", "EditText", door="gateway"),
     Operation(
         "POST",
         "edit/look",
         "lookAtEdit",
-        "The faults of a text, its changes and conflicts, and what it would do. Changes nothing.",
+        "Check a text: its errors, its changes, its conflicts and its effects. Changes nothing.",
         "Look",
         "LookWish",
         door="gateway",
@@ -471,7 +468,7 @@ TABLE: Final[tuple[Operation, ...]] = (
         "POST",
         "edit/apply",
         "applyEdit",
-        "Applies a text, merged into what is live, as it was shown.",
+        "Apply a checked text: merge it into the live plan.",
         "EditVerdict",
         "ApplyWish",
         door="gateway",
@@ -480,12 +477,12 @@ TABLE: Final[tuple[Operation, ...]] = (
         "POST",
         "edit/merge",
         "mergeIntoEdit",
-        "A text with what others changed written into it.",
+        "Merge the changes of others into a text.",
         "NewDraft",
         "Draft",
         door="gateway",
     ),
     Operation(
-        "POST", "edit/pull", "writeFile", "Writes what is live into the plan file.", "Pulled", "Draft", door="gateway"
+        "POST", "edit/pull", "writeFile", "Write the live plan into the plan file.", "Pulled", "Draft", door="gateway"
     ),
 )

@@ -1,4 +1,4 @@
-"""Models of answers with words: conversation, revisions, what waits, lock waits."""
+"""Models of answers with texts for display: conversations, revisions, pending actions, lock waits."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pydantic import Field
 from planloop.server.api.base_model import Address, ApiModel, Rev, Seconds
 from planloop.server.api.response_models import ApiDoing
 
-Pair = Annotated[list[str], Field(min_length=2, max_length=2, description="A label and what it says.")]
+Pair = Annotated[list[str], Field(min_length=2, max_length=2, description="A label and its text.")]
 
 
 class ApiTold(ApiModel):
-    """A message that a turn began with. `form` is its kind; `left` counts characters that are not here."""
+    """A message at the start of a turn. `form` is its kind; `left` is the number of characters that were cut."""
 
     sender: str
     form: str
@@ -33,7 +33,7 @@ class ItemHead(ApiModel):
     at: Seconds
     kind: Literal["turn", "said", "call", "verdict", "waits", "result", "failed", "ended", "life"]
     text: str = ""
-    left: Annotated[int, Field(description="Characters of the text that are not here.")] = 0
+    left: Annotated[int, Field(description="The number of characters that were cut from the text.")] = 0
 
 
 class TurnFields(ApiModel):
@@ -95,17 +95,20 @@ class LifeFields(ApiModel):
 
 # The bases are in reverse: pydantic takes the fields of the last base first, and the description keeps its order.
 class Item(LifeFields, TurnEndFields, OutcomeFields, VerdictFields, CallFields, TurnFields, ItemHead):
-    """One thing in an agent's life. What belongs to a call has its address as `call`.
+    """An item of a conversation. Items about a call have the call's address in `call`.
 
-    `turn` has `turn`, `reasons` and `told`; `said` a `text`; `call` its `tool` and `arguments`; `verdict` the `hook`,
-    the `point`, a `decision`; `waits` says `why`; `result` has a `state` and a `text`; `ended` is the end of a turn;
-    `life` is between turns. Of a task (`plan logs task/x -o json`), `life` has its state as `word`, and `result` is the
-    end of its command, or with `check`, the number of an acceptance check, what that found.
+    `turn` has `turn`, `reasons` and `told`; `said` has `text`; `call` has `tool` and `arguments`; `verdict` has `hook`,
+    `point` and `decision`; `waits` has `why`; `result` has `state` and `text`; `ended` is the end of a turn; `life` is
+    an event between turns. For a task (`plan logs task/x -o json`), `life` has the task's state in `word`, and `result`
+    is the result of its command or, if `check` has the number of an acceptance check, of that check.
     """
 
 
 class ApiConversation(ApiModel):
-    """Whole turns, in order. `earlier` is the `before` of the page before, null at the start; `rev` goes as `after`."""
+    """Whole turns, in order. For the previous page, send `earlier` as `before`; null on the first page.
+
+    For later turns, send `rev` as `after`.
+    """
 
     rev: Rev
     items: list[Item]
@@ -113,10 +116,10 @@ class ApiConversation(ApiModel):
 
 
 class SystemPrompt(ApiModel):
-    """The system message of a turn as the model was sent it, made from the plan as it stood then.
+    """The system message that a model got in a turn.
 
-    `run`, `turn` and `attempt` say which request it was; `tokens` is about the size of the whole prompt, with the
-    transcript and the news. `turns` are those of which there is a prompt. `blob` names the message in the log.
+    `run`, `turn` and `attempt` identify the request. `tokens` is the approximate size of the whole prompt, including
+    transcript and news. `turns` are the turns that have a prompt. `blob` is the message's digest in the log.
     """
 
     agent: Address
@@ -133,7 +136,7 @@ class SystemPrompt(ApiModel):
 
 
 class FieldChange(ApiModel):
-    """A field of the plan that an edit touches, with its value on both sides; null where there is none."""
+    """A field of the plan that an edit changes, with its value before and after; null if the field is not set."""
 
     sign: str
     path: str
@@ -142,7 +145,7 @@ class FieldChange(ApiModel):
 
 
 class ApiChange(ApiModel):
-    """A line of `plan history`. `did` is what came of it; `is_document` says that it made the plan another."""
+    """A line of `plan history`. `did` is the outcome. `is_document` says whether the plan document changed."""
 
     rev: Rev
     at: Seconds
@@ -155,7 +158,7 @@ class ApiChange(ApiModel):
 
 
 class ApiHistory(ApiModel):
-    """Revisions, the newest first. `earlier` is the `before` of the next page; `authors` are all there are."""
+    """Revisions, newest first. For the next page, send `earlier` as `before`. `authors` are all authors of the plan."""
 
     rev: Rev
     revisions: list[ApiChange]
@@ -164,14 +167,14 @@ class ApiHistory(ApiModel):
 
 
 class Complaint(ApiModel):
-    """A ground of a refusal, with the cure."""
+    """A reason for a refusal, with a fix."""
 
     text: str
     hint: str
 
 
 class ChangeDetail(ApiChange):
-    """A revision with all that is known of it."""
+    """A revision with all details."""
 
     does: list[ApiDoing]
     does_left: int
@@ -185,14 +188,14 @@ class ChangeDetail(ApiChange):
 
 
 class Fact(ApiModel):
-    """A line of a description: its label and what is said under it."""
+    """A line of a description: its label and its text."""
 
     label: str
     text: str
 
 
 class Described(ApiModel):
-    """An object in words."""
+    """The description of an object, as text."""
 
     rev: Rev
     address: Address
@@ -201,7 +204,7 @@ class Described(ApiModel):
 
 
 class WaitingApproval(ApiModel):
-    """What waits for a yes: what it is, why, and by its form what it would do or wants to know."""
+    """An action that waits for approval, with its reason. `form` says which of the further fields are set."""
 
     address: Address
     rev: Rev
@@ -231,7 +234,7 @@ class ApiSide(ApiModel):
 
 
 class ApiWay(ApiModel):
-    """A ruling and what it means; `usual` when it is about that party without being said."""
+    """A way to resolve a conflict. `usual`: `for` is the default for this `how`."""
 
     how: str
     for_: Annotated[str, Field(alias="for")]
@@ -240,7 +243,7 @@ class ApiWay(ApiModel):
 
 
 class ApiRuled(ApiModel):
-    """How a conflict goes on."""
+    """The resolution of a conflict."""
 
     how: str
     by: str
@@ -249,7 +252,7 @@ class ApiRuled(ApiModel):
 
 
 class OpenConflict(ApiModel):
-    """Two agents that want the same files, and what may be ruled."""
+    """A conflict between two agents over the same files, and the ways to resolve it."""
 
     address: Address
     state: str
@@ -268,7 +271,7 @@ class OpenConflict(ApiModel):
 
 
 class Doubt(ApiModel):
-    """A call that began and whose outcome nobody saw."""
+    """A call of unknown outcome: it started, and a crash prevented the result from being recorded."""
 
     address: Address
     rev: Rev
@@ -282,7 +285,7 @@ class Doubt(ApiModel):
 
 
 class WaitingHook(ApiModel):
-    """A hook that is there until somebody says that it may go."""
+    """A hook that stays until an operator approves its removal."""
 
     address: Address
     rev: Rev
@@ -290,7 +293,7 @@ class WaitingHook(ApiModel):
 
 
 class ApiWaiting(ApiModel):
-    """Everything that waits for a person."""
+    """Everything that waits for an operator."""
 
     rev: Rev
     approvals: list[WaitingApproval]
@@ -300,7 +303,7 @@ class ApiWaiting(ApiModel):
 
 
 class LockHolder(ApiModel):
-    """A grant."""
+    """An owner that has the lock."""
 
     owner: str
     mode: Literal["read", "write"]
@@ -311,7 +314,7 @@ class LockHolder(ApiModel):
 
 
 class LockWaiter(ApiModel):
-    """A wish; `waiting` is the call or task that waits."""
+    """An owner that waits for the lock. `waiting` is its call or task."""
 
     owner: str
     waiting: str
@@ -321,7 +324,7 @@ class LockWaiter(ApiModel):
 
 
 class LockLoss(ApiModel):
-    """A grant that was taken away, and was not told yet."""
+    """A holder that lost the lock and has not been notified yet."""
 
     owner: str
     how: str
@@ -331,7 +334,7 @@ class LockLoss(ApiModel):
 
 
 class LockState(ApiModel):
-    """A lock with its holders and its queue, each in the order in which they came."""
+    """A lock, with its holders and waiters in order of arrival."""
 
     address: Address
     path: str
@@ -342,7 +345,10 @@ class LockState(ApiModel):
 
 
 class ApiWait(ApiModel):
-    """An edge: `from` waits for `to`, which holds or wants the lock, or has to be served before it can let go."""
+    """`from` waits for `to`. `why` is `holds` if `to` holds the lock, `waits` if `to` waits for it ahead of `from`.
+
+    It is `needs` if the lock's holder cannot release it before `to` gets another lock.
+    """
 
     from_: Annotated[str, Field(alias="from")]
     to: str
@@ -352,14 +358,14 @@ class ApiWait(ApiModel):
 
 
 class Ring(ApiModel):
-    """Owners that wait for each other."""
+    """A deadlock: owners that wait for each other."""
 
     owners: list[str]
     words: str
 
 
 class ApiWaits(ApiModel):
-    """All locks, and who waits for whom."""
+    """All locks, and the waits between their holders and waiters."""
 
     rev: Rev
     locks: list[LockState]

@@ -1,4 +1,4 @@
-"""Models of request bodies, of the CLI, the page and `plan mcp`."""
+"""Models of the request bodies that the CLI, the page and `plan mcp` send."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from planloop.server.api.operations import POINTER, TEXT_CHARS_MAX
 
 Text = Annotated[str, Field(max_length=TEXT_CHARS_MAX)]
 Document = Annotated[dict[str, Any], Field(description="A plan document: every map keyed by id.")]
+DryRun = Annotated[bool, Field(description="Only preview the change.")]
 
 
 Pointer = Annotated[str, Field(pattern=POINTER, max_length=TEXT_CHARS_MAX, examples=["/tasks/build/goal"])]
 
 
 class OpPut(ApiModel):
-    """An operation of RFC 6902 that says what is, or is to be, somewhere in the plan document."""
+    """An RFC 6902 operation with a value: it sets or tests the value at a path of the plan document."""
 
     op: Literal["add", "replace", "test"]
     path: Pointer
@@ -27,7 +28,7 @@ class OpPut(ApiModel):
 
 
 class OpMove(ApiModel):
-    """An operation of RFC 6902 that brings something from elsewhere in the document."""
+    """An RFC 6902 operation that moves or copies a value within the document."""
 
     op: Literal["move", "copy"]
     path: Pointer
@@ -35,7 +36,7 @@ class OpMove(ApiModel):
 
 
 class OpRemove(ApiModel):
-    """An operation of RFC 6902 that takes something away."""
+    """An RFC 6902 operation that removes a value."""
 
     op: Literal["remove"]
     path: Pointer
@@ -45,33 +46,34 @@ Op = Annotated[OpPut | OpMove | OpRemove, Field(discriminator="op")]
 
 
 class ApiPatch(ApiModel):
-    """All operations are made, or none. `base_rev` is the revision that the author had read, the present one if 0.
+    """A patch of the plan. Either all its operations are applied or none.
 
-    With `document_rev` nothing is done when the live document is at another one.
+    `base_rev` is the revision that the author read; 0 means the current one. If `document_rev` is set and the live
+    document is at another revision, nothing is changed.
     """
 
     ops: Annotated[list[Op], Field(max_length=limits.PLAN_NODES_MAX)]
     reason: Reason = ""
     base_rev: Rev = 0
     document_rev: Rev | None = None
-    dry_run: Annotated[bool, Field(description="Only say what it would do.")] = False
-    is_approved: Annotated[bool, Field(description="Let it pass where it would be held for a yes.")] = False
+    dry_run: DryRun = False
+    is_approved: Annotated[bool, Field(description="Apply the patch without waiting for approval.")] = False
 
 
 class Save(ApiModel):
-    """A plan file as it was saved: its text with the document that the compiler made of it."""
+    """A plan file: its text, and the document that it compiles to."""
 
     path: Annotated[str, Field(min_length=1, max_length=TEXT_CHARS_MAX, description="The file's name.")]
     content: Annotated[str, Field(max_length=limits.SUITE_BYTES_MAX)]
     document: Document
     targets: Annotated[list[Address], Field(max_length=limits.PLAN_NODES_MAX, description="Only these tasks.")] = []
-    excludes: Annotated[list[Address], Field(max_length=limits.PLAN_NODES_MAX, description="Not these.")] = []
+    excludes: Annotated[list[Address], Field(max_length=limits.PLAN_NODES_MAX, description="Not these tasks.")] = []
     is_approved: bool = False
     reason: Reason = ""
 
 
 class ApiStake(ApiModel):
-    """What there is to lose: the state, since when (null: never begun), and what was spent."""
+    """Work that a change would lose: the state, when it started (null: it has not), and what it has spent."""
 
     state: str
     started_at: float | None
@@ -79,7 +81,7 @@ class ApiStake(ApiModel):
 
 
 class ApiDifference(ApiModel):
-    """One object's change, and what it does to work that runs."""
+    """The change of one object, and its effect on running work."""
 
     action: EditAction
     address: str
@@ -91,7 +93,7 @@ class ApiDifference(ApiModel):
 
 
 class ApiSource(ApiModel):
-    """The file that a preview is of: its name, and the digests of its text and of the document in it."""
+    """The file of a preview: its name, and the digests of its text and of its document."""
 
     path: Text
     blob: Digest
@@ -99,7 +101,7 @@ class ApiSource(ApiModel):
 
 
 class SavedPatch(ApiModel):
-    """The patch of a preview, which is a file's."""
+    """The patch of a preview. Its author is always the plan file."""
 
     author: Literal["human:file"]
     ops: list[Op]
@@ -109,7 +111,7 @@ class SavedPatch(ApiModel):
 
 
 class ApiSavedPreview(ApiModel):
-    """A preview that `saved` applies later, as it is."""
+    """A preview that `saved` can apply unchanged."""
 
     version: Literal[1]
     plan: str
@@ -121,14 +123,14 @@ class ApiSavedPreview(ApiModel):
 
 
 class ApiSaved(ApiModel):
-    """What `preview` answered, to be applied as it was shown."""
+    """The answer of `preview`, to be applied unchanged."""
 
     preview: ApiSavedPreview
     is_approved: bool = False
 
 
 class Approve(ApiModel):
-    """Yes to an approval, or to the end of a hook. `content` answers a question, by its fields."""
+    """Approval of a pending action or of the removal of a hook. `content` has the answers to a question, by field."""
 
     address: Address
     reason: Reason = ""
@@ -136,14 +138,17 @@ class Approve(ApiModel):
 
 
 class Reject(ApiModel):
-    """No to an approval."""
+    """Rejection of a pending action."""
 
     address: Address
     reason: Reason = ""
 
 
 class ApiRule(ApiModel):
-    """How a conflict goes on. `for` is whom the ruling is about, the usual one if empty; `plan` what both are told."""
+    """The resolution of a conflict. `for` is the agent that it concerns, by default the usual one for `how`.
+
+    `plan` is a text for both agents.
+    """
 
     conflict: Address
     how: Literal["release", "sequence", "merge", "fork", "cancel"]
@@ -152,14 +157,14 @@ class ApiRule(ApiModel):
 
 
 class Unlock(ApiModel):
-    """A lock that is taken from whoever holds it."""
+    """A lock to take away from its holders."""
 
     lock: Address
     reason: Reason = ""
 
 
 class ApiSettle(ApiModel):
-    """A call in doubt: whether it happened."""
+    """Whether a call of unknown outcome happened."""
 
     address: Address
     happened: bool
@@ -167,29 +172,30 @@ class ApiSettle(ApiModel):
 
 
 class Rollback(ApiModel):
-    """The revision to go back to."""
+    """The revision to restore."""
 
     rev: Rev
     reason: Reason = ""
-    dry_run: Annotated[bool, Field(description="Only say what it would do.")] = False
+    dry_run: DryRun = False
     is_approved: bool = False
 
 
 class Steer(ApiModel):
-    """Tasks that are to be paused, resumed or cancelled; containers that failed can be resumed, too."""
+    """Tasks to pause, resume or cancel. Failed containers can be resumed, too."""
 
     do: Literal["pause", "resume", "cancel"]
     what: Annotated[list[Address], Field(min_length=1, max_length=limits.CHILDREN_MAX)]
     reason: Reason = ""
-    dry_run: Annotated[bool, Field(description="Only say what it would do.")] = False
+    dry_run: DryRun = False
 
 
 class ApiSend(ApiModel):
-    """A message to one agent or several; nobody gets it when one of them cannot.
+    """A message to one or more agents. If one of them cannot receive it, it is sent to none.
 
-    `delivery` is when it is read: when the agent would sleep, at its next step, or stopping the step in flight. `asks`
-    waits for an answer, `key` makes sending again change nothing, `untrusted` says that it only passes on what came
-    from outside, `expires_s` drops it if it is not read by then.
+    `delivery` says when an agent reads it: `queue` before it would sleep, `steer` at its next step, `interrupt`
+    immediately, by stopping the current step. `asks` requests an answer. A second message with the same `key` is not
+    sent. `untrusted` marks text from an external source. The message is dropped if it is not read within `expires_s`
+    seconds.
     """
 
     to: Address | Annotated[list[Address], Field(min_length=1, max_length=limits.CHILDREN_MAX)]
@@ -202,13 +208,13 @@ class ApiSend(ApiModel):
 
 
 class MoveSession(ApiModel):
-    """The agent that is talked with from now on."""
+    """The agent that chats talk with from now on."""
 
     to: Address
 
 
 class Restore(ApiModel):
-    """A file that `dump` gave, as a child of the agent `under`. `name` is the child's id, empty for the one it had."""
+    """A file from `dump`, to be added as a child of the agent `under` with the id `name`, by default its old id."""
 
     under: Address
     text: Annotated[str, Field(max_length=limits.DUMP_BYTES_MAX)]
@@ -216,7 +222,7 @@ class Restore(ApiModel):
 
 
 class ApiPrompt(ApiModel):
-    """A prompt of a tool server, for `agent`."""
+    """A prompt of a tool server, requested for `agent`."""
 
     server: Text
     name: Text
@@ -225,7 +231,7 @@ class ApiPrompt(ApiModel):
 
 
 class ApiStop(ApiModel):
-    """How the owner ends: `leave` leaves processes and containers running, `volumes` takes containers' volumes too."""
+    """How the owner stops. `leave` keeps processes and containers running; `volumes` also removes container volumes."""
 
     leave: bool = False
     volumes: bool = False
@@ -234,11 +240,11 @@ class ApiStop(ApiModel):
 # Requests that `plan mcp` sends to the owner.
 
 NonEmptyText = Annotated[str, Field(min_length=1, max_length=TEXT_CHARS_MAX)]
-Seat = Annotated[int, Field(ge=1, description="Its number, which rises with every taking.")]
+Seat = Annotated[int, Field(ge=1, description="The number of the lease. Each new lease has a higher one.")]
 
 
 class TakeSeat(ApiModel):
-    """Plays the outside agent from now on. `key` is the client's secret, `client` what it calls itself."""
+    """Request for the lease of an external agent. `key` is a secret of the client, `client` its name."""
 
     agent: Address
     key: NonEmptyText
@@ -246,7 +252,7 @@ class TakeSeat(ApiModel):
 
 
 class SeatTaken(ApiModel):
-    """Silent for `lease_s`, the client has it no longer. `briefing` says what its task is about."""
+    """The lease. It expires `lease_s` seconds after the client's last request. `briefing` describes the task."""
 
     rev: Rev
     seat: Seat
@@ -255,7 +261,7 @@ class SeatTaken(ApiModel):
 
 
 class ApiSay(ApiModel):
-    """A call of the agent; without a `tool` it only hears what is new. A second one with the same `id` is the first."""
+    """A call as the agent. Without a `tool` it only reads news. A second request with the same `id` changes nothing."""
 
     agent: Address
     seat: Seat
@@ -266,7 +272,7 @@ class ApiSay(ApiModel):
 
 
 class ApiHeard(ApiModel):
-    """It stands in the log. `is_run`: somebody is there to do it now."""
+    """The call is in the log. `is_new`: it was not there before. `is_run`: an owner is running to execute it."""
 
     rev: Rev
     is_new: bool
@@ -274,7 +280,7 @@ class ApiHeard(ApiModel):
 
 
 class KeepSeat(ApiModel):
-    """The client is still there."""
+    """Renewal of a lease."""
 
     agent: Address
     seat: Seat
@@ -282,7 +288,7 @@ class KeepSeat(ApiModel):
 
 
 class LeaveSeat(ApiModel):
-    """The client plays the agent no longer."""
+    """Release of a lease."""
 
     agent: Address
     seat: Seat
@@ -291,14 +297,14 @@ class LeaveSeat(ApiModel):
 
 
 class SeatKept(ApiModel):
-    """It stands in the log."""
+    """The request is in the log. `is_run`: an owner is running."""
 
     rev: Rev
     is_run: bool
 
 
 class Withdraw(ApiModel):
-    """Takes back the call `id`: it is not made, or stopped."""
+    """Withdrawal of the call `id`. If it is running, it is stopped."""
 
     agent: Address
     seat: Seat
@@ -307,7 +313,7 @@ class Withdraw(ApiModel):
 
 
 class Withdrawn(ApiModel):
-    """How far the call was."""
+    """The state of the withdrawn call: `waiting`, `begun` or `over`. A call that is over is not undone."""
 
     rev: Rev
     was: Literal["waiting", "begun", "over"]
@@ -315,7 +321,7 @@ class Withdrawn(ApiModel):
 
 
 class AgentsPatch(ApiModel):
-    """What the agent would change; paths without a leading `/` are below its task."""
+    """A patch by an external agent. Paths without a leading `/` are relative to its task."""
 
     agent: Address
     ops: Annotated[list[dict[str, Any]], Field(min_length=1, max_length=limits.PLAN_NODES_MAX)]

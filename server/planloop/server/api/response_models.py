@@ -1,6 +1,6 @@
 """Models of answers: objects, records, verdicts, previews.
 
-They describe; nothing is checked against them while a plan runs. Tests hold real answers to them.
+They only describe the answers. Tests check real answers against them; the servers do not.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from planloop.server.api.request_models import ApiDifference, Op
 
 
 class Error(ApiModel):
-    """Why a request was turned away: `exit` as a command would end, what is wrong, and a cure that works."""
+    """Why a request was refused: the exit code that a command would have, what is wrong, and how to fix it."""
 
     exit: int
     summary: str
@@ -22,23 +22,26 @@ class Error(ApiModel):
 
 
 class ApiRefusal(ApiModel):
-    """The answer to a request that was turned away. Nothing was changed."""
+    """The answer to a request that was refused. Nothing was changed."""
 
     error: Error
 
 
 class Who(ApiModel):
-    """Who asks: the plan that is served, and what the token allows."""
+    """The served plan, and the right that the token of the request gives."""
 
     plan: str
     right: Literal["read", "change"]
 
 
 Description = Annotated[dict[str, Any], Field(description="OpenAPI 3.1.")]
+LogId = Annotated[
+    str, Field(description="Identifies the log that `rev` belongs to. Only the gateway sets it, not the owner.")
+]
 
 
 class Status(ApiModel):
-    """Which plan, how far its log is, and who runs it (`pid` null: nobody, or it is not said at this door)."""
+    """The plan's name, the revision of its log, and its owner process. `pid` is null if no owner is running."""
 
     plan: str
     pid: int | None
@@ -46,11 +49,11 @@ class Status(ApiModel):
     file: str | None
     rev: Rev
     epoch: int
-    log: Annotated[str, Field(description="Which log `rev` is of; said over TCP.")] = ""
+    log: LogId = ""
 
 
 class ApiResource(ApiModel):
-    """An object: what is wanted (`spec`) and what is observed (`status`), whose members depend on its kind."""
+    """An object: its desired state (`spec`) and its observed state (`status`). Their fields depend on the kind."""
 
     kind: str
     address: str
@@ -67,16 +70,16 @@ class ApiResource(ApiModel):
 
 
 class ApiObjects(ApiModel):
-    """Objects as of `rev`. `next` is null on the last page, else what to give as `from`, with `rev` as `at`."""
+    """Objects at the revision `rev`. For the next page, send `next` as `from` and `rev` as `at` (`next` null: none)."""
 
     rev: Rev
     objects: list[ApiResource]
     next: str | None
-    log: Annotated[str, Field(description="Which log `rev` is of; said over TCP.")] = ""
+    log: LogId = ""
 
 
 class ApiPut(ApiModel):
-    """Creates the object, or replaces its spec. A new uid means a new object; `with` is merged into its status."""
+    """Creates an object or replaces its spec. A new uid means a new object. `with` is merged into its status."""
 
     put: str
     uid: str
@@ -95,7 +98,7 @@ class ApiPatchSpec(ApiModel):
 
 
 class ApiSetStatus(ApiModel):
-    """An RFC 7386 merge into a status. One that names an old uid is dropped."""
+    """Merges into an object's status (RFC 7386). Dropped if the uid is that of an earlier object."""
 
     status: str
     uid: str
@@ -103,7 +106,7 @@ class ApiSetStatus(ApiModel):
 
 
 class ApiMark(ApiModel):
-    """Says that the object is to go, or which finalizers are left."""
+    """Marks an object for deletion, or sets its remaining finalizers."""
 
     mark: str
     uid: str
@@ -112,14 +115,14 @@ class ApiMark(ApiModel):
 
 
 class ApiDrop(ApiModel):
-    """Removes the object."""
+    """Removes an object."""
 
     drop: str
     uid: str
 
 
 class ApiMove(ApiModel):
-    """Takes the object to another address."""
+    """Moves an object to another address."""
 
     move: str
     uid: str
@@ -127,7 +130,7 @@ class ApiMove(ApiModel):
 
 
 class ApiStep(ApiModel):
-    """One thing that a record says."""
+    """A further step of a record."""
 
     type: str
     subject: str
@@ -135,7 +138,7 @@ class ApiStep(ApiModel):
 
 
 class LogRecord(ApiModel):
-    """One revision: who did what, and the changes that it makes. The objects are the fold of these."""
+    """A record of the log: one revision, with its actor, its type and its changes of objects."""
 
     v: int
     rev: Rev
@@ -152,9 +155,9 @@ class LogRecord(ApiModel):
 
 
 class LogPage(ApiModel):
-    """Records in their order; `rev` is how far the log is. `next` goes on in the same direction, null at its end.
+    """Records in order. `rev` is the newest revision of the log.
 
-    Forwards it is the next `after`, backwards the next `before`.
+    For the next page in the same direction, send `next` as `after` or `before`; null on the last page.
     """
 
     rev: Rev
@@ -163,14 +166,14 @@ class LogPage(ApiModel):
 
 
 class ApiFrame(ApiModel):
-    """One frame of the tail: the records after the frame before, up to `rev`."""
+    """A frame of the tail: the records since the previous frame, up to `rev`."""
 
     rev: Rev
     records: list[LogRecord]
 
 
 class ApiMessage(ApiModel):
-    """What one told another; `rev` is the record that tells of it."""
+    """A message. `rev` is the revision of its record."""
 
     rev: Rev
     id: str
@@ -193,7 +196,7 @@ class ApiMessage(ApiModel):
 
 
 class Messages(ApiModel):
-    """Messages in their order. `next` is the `before` of the page before this one, null at the start."""
+    """Messages in order. For the previous page, send `next` as `before`; null on the first page."""
 
     rev: Rev
     messages: list[ApiMessage]
@@ -201,14 +204,14 @@ class Messages(ApiModel):
 
 
 class ApiOver(ApiModel):
-    """Whose value was replaced."""
+    """The author and revision of the replaced value."""
 
     rev: Rev
     by: str
 
 
 class ApiWhy(ApiModel):
-    """Who set a value, when, why and over what. `open` says whether agents may change it."""
+    """Who set a value, when and why, and which value it replaced. `open` says whether agents may change it."""
 
     path: str
     value: Any
@@ -224,7 +227,7 @@ class ApiWhy(ApiModel):
 
 
 class ApiText(ApiModel):
-    """A blob as text, at most a page: `size` is all of it in bytes, `next` where to go on, null at the end."""
+    """A page of a blob as text. `size` is the blob's size in bytes, `next` the offset of the next page (null: none)."""
 
     text: str
     size: int
@@ -232,17 +235,17 @@ class ApiText(ApiModel):
 
 
 class Output(ApiModel):
-    """What a command printed from a byte on, at most a page; `next` is where to go on."""
+    """A page of a command's output. `next` is the offset of the next page."""
 
     text: str
     next: int
 
 
 class ApiPrinted(ApiModel):
-    """A page of what the command of a task printed, at most 64 KiB.
+    """A page of the output of a task's command, at most 64 KiB, from the byte `start` to the byte before `next`.
 
-    It begins at the byte `start` and ends before the byte `next`. `log` is another for another run; when that or
-    `start` is not what was asked for, what one has of it is over, and this is the newest page.
+    `log` identifies the run. If `log` has changed or `start` is not the requested offset, the earlier output is gone,
+    and this is the newest page of another run.
     """
 
     log: str
@@ -253,16 +256,16 @@ class ApiPrinted(ApiModel):
 
 
 class ApiDump(ApiModel):
-    """An agent as a file's text, and how many turns are in it."""
+    """An agent as the text of a file, and the number of turns in it."""
 
     agent: str
     text: str
     turns: int
-    parts: Annotated[list[str], Field(description="What else is in it, in words: `1 agent below it`, `2 hooks`.")] = []
+    parts: Annotated[list[str], Field(description="Its other content: `1 agent below it`, `2 hooks`.")] = []
 
 
 class ApiFault(ApiModel):
-    """One ground for a refusal, with where in the document and what to do about it."""
+    """A reason for a refusal, with the place in the document and a fix."""
 
     rule: str
     message: str
@@ -272,9 +275,9 @@ class ApiFault(ApiModel):
 
 
 class ApiAccepted(ApiModel):
-    """It is in the log at `rev`. `changed` says whether the document is another now, `notes` what it overrode.
+    """The change is in the log at `rev`. `changed` says whether the document changed; `notes` say what it overrode.
 
-    Of a held edit that was approved, `differences` are the first, and `differences_left` is how many more there are.
+    After the approval of a held edit, `differences` may be only the first ones; `differences_left` counts the others.
     """
 
     verdict: Literal["accepted"]
@@ -284,14 +287,14 @@ class ApiAccepted(ApiModel):
     differences_left: int = 0
     notes: list[str]
     changed: bool
-    said: Annotated[str, Field(description="Of a ruling: what was ruled.")] = ""
-    agent: Annotated[str, Field(description="Of a restored agent: its address.")] = ""
-    was: Annotated[str, Field(description="Of a restored agent: which it was.")] = ""
-    parts: Annotated[list[str], Field(description="Of a restored agent: what came with it, in words.")] = []
+    said: Annotated[str, Field(description="For `rule`: the resolution, as text.")] = ""
+    agent: Annotated[str, Field(description="For `restore`: the new agent's address.")] = ""
+    was: Annotated[str, Field(description="For `restore`: the name of the dumped agent.")] = ""
+    parts: Annotated[list[str], Field(description="For `restore`: what was restored with the agent, as text.")] = []
 
 
 class ApiHeld(ApiModel):
-    """It waits as the object at `approval`; `why` says for what."""
+    """The change waits for approval as the object at `approval`; `why` says why."""
 
     verdict: Literal["held"]
     format: int
@@ -305,7 +308,7 @@ class ApiHeld(ApiModel):
 
 
 class ApiRefused(ApiModel):
-    """Nothing changed. All grounds at once; the refusal is recorded at `rev`."""
+    """Nothing was changed. The refusal is recorded at `rev`, with all its reasons."""
 
     verdict: Literal["refused"]
     format: int
@@ -322,7 +325,7 @@ Verdict = Annotated[ApiAccepted | ApiHeld | ApiRefused, Field(discriminator="ver
 
 
 class ApiDoing(ApiModel):
-    """What an edit does to an object: a line of `plan diff` in its parts."""
+    """The effect of an edit on an object: the parts of a line of `plan diff`."""
 
     sign: str
     name: str
@@ -346,10 +349,10 @@ class PreviewFields(ApiModel):
 
 
 class ApiPreview(PreviewFields):
-    """What it would do; nothing was written. `refused`: nothing, for `faults`.
+    """What a change would do. Nothing was written. If `verdict` is `refused`, `faults` say why.
 
-    `hold` says why it would wait for a yes, empty when it would not; `stops` refuse it when it is submitted as it is.
-    `does` and `summary` say it in words, where that is asked for.
+    `hold` says why the change would wait for approval; empty if it would not. `stops` are reasons for which it would be
+    refused if it were submitted unchanged. `does` and `summary` are the effects as text; not every operation sets them.
     """
 
     does: list[ApiDoing] = []
@@ -357,7 +360,7 @@ class ApiPreview(PreviewFields):
 
 
 class ApiMoved(ApiModel):
-    """Nothing was done: the document is at another revision than the one that the patch was made for."""
+    """Nothing was changed, because the document has changed since the revision that the patch was made for."""
 
     verdict: Literal["moved"]
     rev: Rev
@@ -370,7 +373,7 @@ SteerAnswer = Annotated[ApiAccepted | ApiHeld | ApiRefused | ApiPreview, Field()
 
 
 class Foreign(ApiModel):
-    """Where the live plan stays other than the file says."""
+    """A place where the live plan stays different from the file."""
 
     op: Literal["add", "remove", "replace"]
     path: str
@@ -379,20 +382,20 @@ class Foreign(ApiModel):
 
 
 class FilePreview(PreviewFields):
-    """What applying the file would do. `foreign` is what others changed and stays, `document` what would be live."""
+    """What applying the file would do. `foreign` are changes of others that stay; `document` is the new document."""
 
     foreign: list[Foreign]
     document: dict[str, Any]
 
 
 class ApiWritten(ApiModel):
-    """The record that tells of it."""
+    """The revision of the change's record."""
 
     rev: Rev
 
 
 class Unlocked(ApiModel):
-    """From whom the lock was taken; `commands` are those that write what they like all the same."""
+    """The holders that lost the lock. `commands` are holders that are commands: locks do not restrict their writes."""
 
     rev: Rev
     owners: list[str]
@@ -400,7 +403,7 @@ class Unlocked(ApiModel):
 
 
 class Delivered(ApiModel):
-    """One receiver: the message's id, the state of the agent, and whether it is new (no message had its key)."""
+    """A receiver: the message's id, the agent's state, and whether the message is new (no earlier one had its key)."""
 
     to: str
     id: str
@@ -409,7 +412,7 @@ class Delivered(ApiModel):
 
 
 class Sent(ApiModel):
-    """What became of a message."""
+    """The receivers of a message. `state` is the state of the first one."""
 
     rev: Rev
     state: str
@@ -417,7 +420,7 @@ class Sent(ApiModel):
 
 
 class Session(ApiModel):
-    """Who is talked with now, and who was, empty for nobody."""
+    """The agent that chats talk with, and the previous one, empty if there was none."""
 
     rev: Rev
     primary: str
@@ -431,6 +434,6 @@ class PromptText(ApiModel):
 
 
 class Stopping(ApiModel):
-    """The owner ends now."""
+    """The owner is stopping."""
 
     stopping: bool

@@ -1,7 +1,7 @@
-"""Runs and comparisons of runs as JSON: figures, words and links.
+"""Runs and comparisons of runs as JSON for the web page.
 
-Every figure is made by `planloop.benchmarks.scoring`, every table and sentence by `planloop.benchmarks.reporting`; here
-they only get the names by which a page finds its way. Pure, but for `RunLibrary`, which reads.
+`planloop.benchmarks.scoring` computes the numbers, and `planloop.benchmarks.reporting` the tables and sentences. Pure,
+except that `RunLibrary` reads files.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from planloop.server.bench.run_library import RunBrief, RunLibrary, run_brief
 
 
 def runs_json(library: RunLibrary) -> JsonObject:
-    """The newest runs in a line each, and how many older ones are left out."""
+    """Return the list of the newest runs, and the number of older runs that are not listed."""
     every = library.reports.runs()
     newest = sorted(every, key=lambda name: -_written_at(library, name))[:RUNS_TOLD_MAX]
     found = [_line(library, name) for name in newest]
@@ -45,7 +45,7 @@ def _written_at(library: RunLibrary, name: RunName) -> float:
 
 
 def run_json(library: RunLibrary, name: RunName) -> JsonObject:
-    """One run: how far it is, and the report over it alone. Raises CommandError."""
+    """Return one run: its progress and its report. Raises CommandError."""
     growing = library.run(name)
     with growing.lock:
         seq = growing.seq
@@ -57,19 +57,19 @@ def run_json(library: RunLibrary, name: RunName) -> JsonObject:
 
 
 def comparison_json(library: RunLibrary, wanted: str) -> JsonObject:
-    """The report over the runs in `wanted`, as `SUITE/RUN,SUITE/RUN`. Raises CommandError."""
+    """Return the report on the runs in `wanted`, written as `SUITE/RUN,SUITE/RUN`. Raises CommandError."""
     names = list(dict.fromkeys(_named(one) for one in wanted.split(",") if one))
     if not names:
-        raise CommandError(ExitCode.USAGE, "no run is named", "say runs=SUITE/RUN,SUITE/RUN")
+        raise CommandError(ExitCode.USAGE, "`runs` names no run", "set runs=SUITE/RUN,SUITE/RUN")
     if len(names) > RUNS_COMPARED_MAX:
         raise CommandError(
-            ExitCode.USAGE, f"{len(names)} runs are too many for one page", f"take {RUNS_COMPARED_MAX} at most"
+            ExitCode.USAGE, f"{len(names)} runs are too many to compare", f"choose at most {RUNS_COMPARED_MAX}"
         )
     return {"runs": [str(name) for name in names], "report": report_json([library.summary(name) for name in names])}
 
 
 def report_json(summaries: Iterable[RunSummary]) -> JsonObject:
-    """The report over `summaries`: a section a suite."""
+    """Return the report on `summaries`, with one section per suite."""
     found = combine_summaries(summaries)
     at_once = (report_text.overview_table(found), report_text.totals_table(found)) if len(found.sections) > 1 else ()
     glance = [_sheet(each) for each in at_once]
@@ -88,18 +88,18 @@ def _line(library: RunLibrary, name: RunName) -> JsonObject:
 
 
 _NOTHING: Final[JsonObject] = {"first_ts": None, "last_ts": None, "done": 0, "total": 0, "usd": ""}
-"""Of a run without an event."""
+"""The progress of a run without events."""
 
 
 def _state(library: RunLibrary, name: RunName, brief: RunBrief | None) -> JsonObject:
-    """How far a run is, in one word and in several."""
+    """Return the state and the progress of a run."""
     is_live = library.is_live(name)
     about: JsonObject = {"suite": name.suite, "run": name.run}
     if brief is None:
         word = "live" if is_live else "not begun"
         return about | {"state": word, "words": word} | _NOTHING
-    if brief.fault:
-        return about | {"state": "broken", "words": brief.fault} | _NOTHING
+    if brief.error:
+        return about | {"state": "broken", "words": brief.error} | _NOTHING
     counts, history = brief.counts, brief.history
     done = counts.total - counts.missing
     lacks = report_text.describe_undecided(counts)
@@ -111,7 +111,7 @@ def _state(library: RunLibrary, name: RunName, brief: RunBrief | None) -> JsonOb
 
 
 def _commands(library: RunLibrary, name: RunName) -> JsonObject:
-    """What a person types to go on with it, and to look into its plan."""
+    """Return the commands that resume a run, report on it, and show its plan."""
     folder = library.reports.path(name)
     return {
         "resume": f"plan bench resume {folder}",
@@ -195,7 +195,7 @@ def _interval(interval: Interval | None) -> Json:
 
 
 def _cases(section: ReportSection) -> JsonObject:
-    """Case → a list a column → verdict by trial: short, since a suite can have thousands."""
+    """Return, for each case, one map per column: verdict by trial. Compact, because a suite may have many cases."""
     found: JsonObject = {case: [{} for _ in section.columns] for case in section.cases}
     for place, column in enumerate(section.columns):
         for entry in column.entries:
@@ -204,7 +204,7 @@ def _cases(section: ReportSection) -> JsonObject:
 
 
 def entry_verdict(entry: EntryResult) -> str:
-    """How an entry ended; `running` while it has begun and has not."""
+    """Return the verdict of an entry; `running` or `missing` if it has none."""
     if entry.verdict is not None:
         return entry.verdict.value
     return "running" if entry.times.began is not None else "missing"

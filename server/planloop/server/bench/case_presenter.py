@@ -1,7 +1,7 @@
-"""One case of a run as JSON: the request, what each entry did, and its checks.
+"""One case of a run as JSON: its prompts, its entries, and their checks and conversations.
 
-The case and its entries are those of `plan.json`, what became of them is in the events, what was said is in the log of
-the run's plan, and what checks saw lies in its blobs.
+Cases and entries come from `plan.json`, results from the run's events, conversations from the log of the run's plan,
+and recorded files from the run's blobs.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from planloop.server.bench.run_folder import RunName
 from planloop.server.bench.run_library import RunLibrary
 
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
-_HEAD_BYTES: Final = 512  # By so much of a blob its type is told.
+_HEAD_BYTES: Final = 512  # Bytes of a blob that are used to detect its type.
 _SIGNATURES: Final = ((b"\x89PNG\r\n\x1a\n", "image/png"), (b"\xff\xd8\xff", "image/jpeg"))
 TEXT_TYPES: Final = "text/plain; charset=utf-8"
 BINARY_TYPE: Final = "application/octet-stream"
 
 
 def case_json(library: RunLibrary, name: RunName, case_id: str) -> JsonObject:
-    """A case, and how it went with every model. Raises CommandError."""
+    """Return a case with its results for every model. Raises CommandError."""
     compiled = _compiled(library, name)
     found = _case(compiled, case_id)
     entries = [one for one in library.summary(name).entries if one.case == case_id]
@@ -53,7 +53,7 @@ def case_json(library: RunLibrary, name: RunName, case_id: str) -> JsonObject:
 
 
 def entry_json(library: RunLibrary, name: RunName, case_id: str, model: str, trial: int) -> JsonObject:
-    """One entry: what it was told, all that it did, and what came of it. Raises CommandError."""
+    """Return one entry: its prompt, its calls and conversations, its checks and its result. Raises CommandError."""
     compiled = _compiled(library, name)
     found, planned = _case(compiled, case_id), _entry(compiled, case_id, model, trial)
     growing = library.run(name)
@@ -78,7 +78,7 @@ def entry_json(library: RunLibrary, name: RunName, case_id: str, model: str, tri
 
 
 def media_of(file: BinaryIO) -> str:
-    """What a blob is, by its own first bytes: an image, a text, or something that nobody is to interpret."""
+    """Return the content type of a blob by its first bytes: an image, a text, or unknown (BINARY_TYPE)."""
     head = file.read(_HEAD_BYTES)
     file.seek(0)
     known = next((media for signature, media in _SIGNATURES if head.startswith(signature)), "")
@@ -87,14 +87,14 @@ def media_of(file: BinaryIO) -> str:
     try:
         head.decode()
     except UnicodeDecodeError as error:
-        return TEXT_TYPES if error.start >= len(head) - 3 else BINARY_TYPE  # The cut may go through a letter.
+        return TEXT_TYPES if error.start >= len(head) - 3 else BINARY_TYPE  # The last character may be cut.
     return BINARY_TYPE if "\0" in head.decode() else TEXT_TYPES
 
 
 def blob_parts(digest: str) -> tuple[str, str]:
-    """Where a blob lies in its run. Raises CommandError for what is no digest."""
+    """Return the path of a blob in its run's folder. Raises CommandError for an invalid digest."""
     if not _DIGEST.fullmatch(digest):
-        raise CommandError(ExitCode.NOT_FOUND, f"there is no blob `{digest[:80]}`", "a blob is named by 64 hex digits")
+        raise CommandError(ExitCode.NOT_FOUND, f"no blob `{digest[:80]}`", "the name of a blob has 64 hex digits")
     return BLOBS_FOLDER, digest
 
 
@@ -104,10 +104,7 @@ def _compiled(library: RunLibrary, name: RunName) -> CompiledRun:
     try:
         return compiled_run_from_json(decode(content))
     except (ValueError, KeyError, TypeError) as error:
-        hint = "put it back as it was, or begin another run"
-        raise CommandError(
-            ExitCode.INVALID, f"{name}: plan.json is not what a run of this version writes: {error!r}", hint
-        ) from None
+        raise run_folder.invalid_plan_json(str(name), error) from None
 
 
 def _case(compiled: CompiledRun, case_id: str) -> JsonObject:
@@ -123,21 +120,27 @@ def _entry(compiled: CompiledRun, case_id: str, model: str, trial: int) -> RunEn
     if found is None:
         known = ", ".join(dict.fromkeys(one.model for one in of_case))
         raise CommandError(
-            ExitCode.NOT_FOUND, f"{case_id} was not given to `{model[:80]}` as trial {trial}", f"it has {known}"
+            ExitCode.NOT_FOUND, f"{case_id} has no trial {trial} of `{model[:80]}`", f"its models are {known}"
         )
     return found
 
 
 def _written(check: JsonObject) -> JsonObject:
-    """A check as it stands in the suite, its blanks not filled."""
+    """Return a check as written in the suite, with its placeholders."""
     return {"check": check["key"], "kind": check["kind"], "arguments": check["arguments"]}
 
 
 def _line(planned: RunEntry, found: fold.EntryResult | None) -> JsonObject:
-    """An entry in a line."""
+    """Return the summary of an entry."""
     about: JsonObject = {"model": planned.model, "trial": planned.trial, "variant": planned.variant}
     if found is None:
-        return about | {"verdict": "missing", "why": "it has not begun", "usage": None, "seconds": "", "touched": False}
+        return about | {
+            "verdict": "missing",
+            "why": "it has not started",
+            "usage": None,
+            "seconds": "",
+            "touched": False,
+        }
     used = found.usage.to_json() | {"usd_words": report_text.format_usd(found.usage.usd)}
     took = report_text.format_seconds(found.times.took_s) if found.times.took_s is not None else ""
     so_far: JsonObject = {
@@ -149,7 +152,7 @@ def _line(planned: RunEntry, found: fold.EntryResult | None) -> JsonObject:
 
 
 def _figures(found: fold.EntryResult) -> list[JsonObject]:
-    """Soft figures by name, in words."""
+    """Return the soft figures by name, as text."""
     plain = [(name, report_text.format_number(value)) for name, value in sorted(found.soft.items())]
     times = [(name, report_text.format_seconds(value)) for name, value in sorted(found.times.soft.items())]
     return [{"figure": name, "value": words} for name, words in plain + times]
@@ -174,12 +177,12 @@ def _blob(library: RunLibrary, name: RunName, what: str, digest: str) -> JsonObj
         with library.reports.opened(name, *blob_parts(digest)) as file:
             media, size = media_of(file), file.seek(0, 2)
     except CommandError:
-        return None  # Somebody has tidied up: the result stands without it.
+        return None  # The blob was deleted; the check's result is in the events.
     return {"name": what, "digest": digest, "media": media.partition(";")[0], "size": size}
 
 
 def _calls(events: Sequence[BenchEvent]) -> list[JsonObject]:
-    """The newest calls of an attempt, each with its result."""
+    """Return the newest calls of an attempt with their results."""
     results = {one.data["call"]: one.data for one in events if one.type == "tool/result"}
     calls = [one for one in events if one.type == "tool/call"]
     return [_call(one, results.get(one.data["call"])) for one in calls[-limits.CASE_CALLS_MAX :]]
@@ -193,7 +196,7 @@ def _call(event: BenchEvent, result: JsonObject | None) -> JsonObject:
 
 
 def _transcripts(library: RunLibrary, name: RunName, agent: str) -> list[JsonObject]:
-    """What `agent` and those below it lived through; empty where the run's log is gone."""
+    """Return the conversations of `agent` and its descendants; empty if the run's log is missing."""
     place = library.place(name)
     if place is None:
         return []
@@ -201,8 +204,8 @@ def _transcripts(library: RunLibrary, name: RunName, agent: str) -> list[JsonObj
         with backend.open_log(place.folder) as log:
             records = [entry.record for entry in log.records(RecordQuery(containing=(agent,)))]
     except (StoreFailed, StoreCorrupt):
-        return []  # Figures and calls stand without it, in the events.
-    subjects = dict.fromkeys(said.subject for record in records for said in record.draft.entries)
+        return []  # Figures and calls do not need the log: they are in the events.
+    subjects = dict.fromkeys(entry.subject for record in records for entry in record.draft.entries)
     agents = [one for one in subjects if one == agent or one.startswith(f"{agent}/")]
     return [
         {"agent": one, "items": conversation.conversation_items(records, one)[-limits.CASE_ITEMS_MAX :]}

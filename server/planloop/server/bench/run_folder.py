@@ -26,7 +26,7 @@ VALIDATION: Final = plan_paths.VALIDATION
 
 
 def write_durably(path: Path, content: bytes) -> None:
-    """Write `content` to `path`: whole or not at all, also across a crash."""
+    """Write `content` to `path` atomically, even if the machine crashes."""
     half = path.with_name(f".{path.name}.{os.getpid()}")
     with half.open("wb") as file:
         file.write(content)
@@ -43,7 +43,7 @@ def write_durably(path: Path, content: bytes) -> None:
 def create_run_folder(folder: Path, compiled: CompiledRun) -> None:
     """Create the folder of a new run, with its `plan.json` and the files of its worlds. Raises CommandError.
 
-    It is created whole or not at all: a crash leaves no run that cannot be resumed.
+    The folder appears atomically, so that a crash leaves no run that cannot be resumed.
     """
     _check_size(compiled)
     half = folder.with_name(f".{folder.name}.{os.getpid()}")
@@ -51,8 +51,9 @@ def create_run_folder(folder: Path, compiled: CompiledRun) -> None:
         require_new(folder)
         half.mkdir(parents=True)
     except OSError as error:
-        where = f"{folder} cannot be made: {error.strerror}"
-        raise CommandError(ExitCode.FAILED, where, "--reports gives another folder, --name another name") from None
+        what = f"cannot create {folder}: {error.strerror}"
+        hint = "choose another folder with --reports, or another name with --name"
+        raise CommandError(ExitCode.FAILED, what, hint) from None
     write_plan_json(half, compiled)
     half.rename(folder)
 
@@ -60,8 +61,8 @@ def create_run_folder(folder: Path, compiled: CompiledRun) -> None:
 def require_new(folder: Path) -> None:
     """Raise CommandError if `folder` exists."""
     if folder.exists():
-        hint = f"plan bench resume {folder} goes on with it; --name gives another name"
-        raise CommandError(ExitCode.CONFLICT, f"{folder} is there already", hint)
+        hint = f"resume it with plan bench resume {folder}, or choose another name with --name"
+        raise CommandError(ExitCode.CONFLICT, f"{folder} exists already", hint)
 
 
 def _check_size(compiled: CompiledRun) -> None:
@@ -69,8 +70,8 @@ def _check_size(compiled: CompiledRun) -> None:
     count = len(compiled.entries)
     possible = entries_max(plan_document(compiled, dict.fromkeys(compiled.entries, 1), parallel=1))
     if count > possible:
-        what = f"{compiled.suite} has {count:,} entries, and a run of such entries has {possible:,} at most"
-        raise CommandError(ExitCode.USAGE, what, "take some of the cases with --cases, fewer trials or fewer models")
+        what = f"the run has {count:,} entries of {compiled.suite}; at most {possible:,} fit into one run"
+        raise CommandError(ExitCode.USAGE, what, "select cases with --cases, or use fewer trials or models")
 
 
 def write_plan_json(folder: Path, compiled: CompiledRun) -> None:
@@ -83,15 +84,20 @@ def write_plan_json(folder: Path, compiled: CompiledRun) -> None:
 
 
 def read_compiled(folder: Path) -> CompiledRun:
-    """Return the run in `folder`. Raises CommandError when there is none."""
+    """Return the run in `folder`. Raises CommandError if it has none or an invalid one."""
     try:
         return compiled_run_from_json(decode((folder / PLAN_JSON).read_bytes()))
     except (FileNotFoundError, NotADirectoryError):
-        hint = "plan bench report lists the runs that there are"
-        raise CommandError(ExitCode.NOT_FOUND, f"{folder} is no run: it has no {PLAN_JSON}", hint) from None
+        what = f"{folder} is not the folder of a run: it has no {PLAN_JSON}"
+        raise CommandError(ExitCode.NOT_FOUND, what, RUNS_HINT) from None
     except (OSError, ValueError, KeyError, TypeError) as error:
-        what = f"{folder / PLAN_JSON} is not what a run of this version writes: {error!r}"
-        raise CommandError(ExitCode.INVALID, what, "put it back as it was, or begin another run") from None
+        raise invalid_plan_json(str(folder), error) from None
+
+
+def invalid_plan_json(run: str, error: Exception) -> CommandError:
+    """Return the error for a `plan.json` of `run` that cannot be read."""
+    what = f"{run}: {PLAN_JSON} is invalid, or another version of planloop wrote it: {error!r}"
+    return CommandError(ExitCode.INVALID, what, "restore the file, or start another run")
 
 
 def write_attempt_files(folder: Path, compiled: CompiledRun, attempts: Mapping[str, int]) -> None:
@@ -128,13 +134,13 @@ def run_folders(reports: Path) -> Iterator[Path]:
 
 
 def record_validation(suite: Suite, judgements: Iterable[CaseJudgement], reports: Path) -> None:
-    """Record `judgements`, beside those of other cases."""
+    """Record `judgements`, and keep those of other cases."""
     path = reports / suite.name / RECORD_FILE
     write_durably(path, canonical_bytes(update_record(_read_validation(path), suite, judgements)) + b"\n")
 
 
 def known_validation(suite: Suite, cases: Iterable[str], reports: Path) -> bool | None:
-    """Return whether `cases` of `suite` are valid; None if that is not known of each in its present form."""
+    """Return whether `cases` of `suite` are valid; None if one of them was not validated in its current form."""
     return is_validated(_read_validation(reports / suite.name / RECORD_FILE), suite, cases)
 
 
@@ -142,16 +148,16 @@ def _read_validation(path: Path) -> JsonObject:
     try:
         found = decode(path.read_bytes())
     except (OSError, ValueError):
-        return {}  # As good as never validated.
+        return {}  # The same as never validated.
     return found if isinstance(found, dict) else {}
 
 
-# Agents have worked in a run's folder, so it may have symbolic links to any file of this machine. Each part of a path
-# is therefore opened by itself, below the one before, and must be a folder or file.
+# Agents have worked in a run's folder, so it may have symbolic links to any file of this machine. Therefore each part
+# of a path is opened relative to its parent, and links are not followed.
 
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK  # A pipe in its place must not hang us.
-RUNS_HINT: Final = "plan bench report lists the runs that there are"
+_FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK  # A named pipe must not block.
+RUNS_HINT: Final = "plan bench report lists the runs"
 
 
 @frozen
@@ -168,7 +174,7 @@ class RunName:
 def run_name(suite: str, run: str) -> RunName:
     """Return the run's name. Raises CommandError for an invalid name, such as a path."""
     if not (is_valid_id(suite) and is_valid_id(run)):
-        raise CommandError(ExitCode.NOT_FOUND, f"there is no run `{suite[:80]}/{run[:80]}`", RUNS_HINT)
+        raise CommandError(ExitCode.NOT_FOUND, f"no run `{suite[:80]}/{run[:80]}`", RUNS_HINT)
     return RunName(suite, run)
 
 
@@ -183,7 +189,7 @@ class RunFolderState:
 
 @frozen
 class ReportsFolder:
-    """The reports in `folder`, which need not be there."""
+    """The reports in `folder`, which may be missing."""
 
     folder: Path
 
@@ -198,7 +204,7 @@ class ReportsFolder:
         return self.folder / name.suite / name.run
 
     def has(self, name: RunName, *parts: str) -> bool:
-        """Return whether the run has such a file or folder, with no link on the way."""
+        """Return whether the run has the file or folder. Links are not followed."""
         try:
             with self._opened(name.suite, name.run, *parts):
                 return True
@@ -228,8 +234,8 @@ class ReportsFolder:
 
     @contextmanager
     def _opened(self, *parts: str) -> Iterator[int]:
-        """Return a file descriptor for the path `parts`. Raises OSError, also for a link on the way."""
-        descriptor = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)  # A person named this one.
+        """Open the path `parts` and yield a file descriptor. Raises OSError, also if a part is a link."""
+        descriptor = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)  # The user chose this folder.
         try:
             for place, part in enumerate(parts):
                 below = os.open(part, _FOLDER if place < len(parts) - 1 else _FILE, dir_fd=descriptor)

@@ -1,7 +1,7 @@
-"""Runs as they are now: their events folded incrementally.
+"""Summaries of runs, updated incrementally from their events.
 
-A run that goes on and one that is over are the same here: events are only ever appended. Nothing is written; what is
-kept is a fold a run, of those that were asked for last.
+Running and ended runs are treated alike, because events are only appended. The library writes nothing. It keeps the
+summaries of the runs that were requested last in memory.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from planloop.server.bench.run_folder import ReportsFolder, RunFolderState, RunN
 EntryName = tuple[str, str, int]
 """Case, model and trial."""
 Span = tuple[int, int]
-"""Where a line begins in the file, and how long it is."""
+"""The offset of a line in the file, and its length."""
 
 
 class GrowingFile:
-    """The events of one run. `read_on` folds new events; the rest reads what was folded."""
+    """The events of one run. `read_on` reads new events; the other methods use the events read so far."""
 
     def __init__(self, reports: ReportsFolder, name: RunName) -> None:
         self.name = name
         self.lock = threading.Lock()
-        self.fault = ""
+        self.error = ""
         self._reports = reports
         self._summary: RunSummary | None = None
         self._begin(0)
@@ -49,14 +49,14 @@ class GrowingFile:
         return len(self._places)
 
     def read_on(self) -> None:
-        """Fold new events. An invalid line is the `fault`; the events before it count."""
+        """Read new events. After an invalid line, `error` describes it, and only the events before it count."""
         state = self._reports.state(self.name, EVENTS)
         if state is None:
             self._begin(0)
             return
         if state.inode != self._inode or state.size_bytes < self._end:
-            self._begin(state.inode)  # Another file in its place: `plan bench resume` can write it anew.
-        if state.size_bytes == self._end or self.fault:
+            self._begin(state.inode)  # The file was replaced: `plan bench resume` may rewrite it.
+        if state.size_bytes == self._end or self.error:
             return
         with self._reports.opened(self.name, EVENTS) as file:
             file.seek(self._end)
@@ -65,7 +65,7 @@ class GrowingFile:
             try:
                 self._take(line)
             except (BadEvents, BadRun) as error:
-                self.fault = str(error)
+                self.error = str(error)
                 return
 
     def summary(self) -> RunSummary:
@@ -80,11 +80,11 @@ class GrowingFile:
         return self._read([(place, 0) for place in places])
 
     def events_of(self, entry: EntryName) -> list[BenchEvent]:
-        """Return every event of one entry, of all its attempts."""
+        """Return the events of all attempts of one entry."""
         return self._read(self._spans.get(entry, ()))
 
     def _begin(self, inode: int) -> None:
-        self.fault = ""
+        self.error = ""
         self._inode = inode
         self._end = 0
         self._reader = EventReader()
@@ -103,7 +103,7 @@ class GrowingFile:
         self._summary = None
 
     def _read(self, spans: Sequence[Span]) -> list[BenchEvent]:
-        """The events at these places; a length of 0 is the whole line."""
+        """Return the events at these places. A length of 0 means the whole line."""
         found: list[BenchEvent] = []
         with self._reports.opened(self.name, EVENTS) as file:
             for place, length in spans:
@@ -114,7 +114,7 @@ class GrowingFile:
 
 
 def run_brief(summary: RunSummary) -> RunBrief:
-    """Return the brief of a run with this summary."""
+    """Return the brief for a summary."""
     return RunBrief(summary.counts, summary.history, summary.standings)
 
 
@@ -122,7 +122,7 @@ _FIELDS: Final = frozenset(BenchEvent.__annotations__)
 
 
 def _whole(content: bytes) -> list[bytes]:
-    """The lines of `content` without what is still being written at its end, or was torn there by a crash."""
+    """Return the lines of `content` without an incomplete last line: it is still being written, or a crash cut it."""
     lines = content.split(b"\n")[:-1]
     if lines and not _is_event(lines[-1]):
         lines.pop()
@@ -139,12 +139,12 @@ def _is_event(line: bytes) -> bool:
 
 @frozen
 class RunBrief:
-    """A run as it is listed, small enough to keep thousands. `fault` is why it cannot be read."""
+    """A run in the list of runs, small enough to keep thousands. `error` says why it cannot be read."""
 
     counts: EntryCounts
     history: EntryHistory
     standings: tuple[ModelSummary, ...]
-    fault: str = ""
+    error: str = ""
 
     @property
     def is_complete(self) -> bool:
@@ -161,30 +161,28 @@ class RunLibrary:
         self._briefs: dict[RunName, tuple[RunFolderState, RunBrief]] = {}
 
     def run(self, name: RunName) -> GrowingFile:
-        """Return the run as of now. Raises CommandError if it is missing, has not begun, or has invalid events."""
+        """Return the run with all events so far. Raises CommandError if it is missing or has invalid events."""
         if not self.reports.has(name, run_folder.PLAN_JSON):
-            raise CommandError(
-                ExitCode.NOT_FOUND, f"there is no run {name}", "plan bench report lists the runs that there are"
-            )
+            raise CommandError(ExitCode.NOT_FOUND, f"no run {name}", run_folder.RUNS_HINT)
         run = self._growing(name)
         with run.lock:
             run.read_on()
-            if run.fault:
-                raise CommandError(ExitCode.INVALID, f"{name}: {run.fault}", HINT)
+            if run.error:
+                raise CommandError(ExitCode.INVALID, f"{name}: {run.error}", HINT)
         return run
 
     def summary(self, name: RunName) -> RunSummary:
-        """Return the run's summary so far. Raises CommandError, also for a run without an event."""
+        """Return the run's summary so far. Raises CommandError, also if the run has no events."""
         run = self.run(name)
         with run.lock:
             if not run.seq:
                 raise CommandError(
-                    ExitCode.NOT_FOUND, f"{name} has not begun", f"plan bench resume {name} goes on with it"
+                    ExitCode.NOT_FOUND, f"{name} has not started", f"start it with plan bench resume {name}"
                 )
             return run.summary()
 
     def brief(self, name: RunName) -> RunBrief | None:
-        """Return the brief of the run, renewed when its events change; None before the first."""
+        """Return the brief of the run, updated when its events change; None before the first event."""
         state = self.reports.state(name, EVENTS)
         if state is None or not state.size_bytes:
             return None
@@ -205,14 +203,14 @@ class RunLibrary:
         return found
 
     def place(self, name: RunName) -> PlanPaths | None:
-        """Return the paths of the run's plan; None if it has no log here."""
+        """Return the paths of the run's plan; None if the run has no log."""
         state = (state_files.STATE, PLAN)
         if not self.reports.has(name, *state, state_files.LOG):
             return None
         return PlanPaths(PLAN, self.reports.path(name).joinpath(*state))
 
     def is_live(self, name: RunName) -> bool:
-        """Return whether a process runs it."""
+        """Return whether an owner process is running the run's plan."""
         place = self.place(name)
         is_plain = place is not None and self.reports.has(name, state_files.STATE, PLAN, state_files.OWNER)
         return place is not None and is_plain and owner_lock.current_owner(place.folder) is not None

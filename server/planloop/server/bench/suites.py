@@ -30,11 +30,9 @@ from planloop.schemas.limits import SUITE_BYTES_MAX, SUITES_LOOKED_AT_MAX
 from planloop.server.bench import run_folder
 from planloop.server.bench.run_folder import PLAN_JSON, VALIDATION, ReportsFolder, RunName
 
-# Which suites there are, and reading one from disk with its faults told.
-
 SUITE_FILE_NAMES: Final = ("suite.yaml", "suite.edn")
 OWN_FOLDER: Final = Path("suites")
-"""The folder of one's own suites, where no other is named."""
+"""The default folder of the user's suites."""
 SUITES_VARIABLE: Final = "PLANLOOP_SUITES"
 
 _TOP: Final = re.compile(
@@ -45,25 +43,25 @@ _TOP_BYTES: Final = 4 << 10
 
 @frozen
 class SuiteFile:
-    """A suite and where it is read from."""
+    """A suite and its file."""
 
     path: Path
     read: ReadSuite
 
     @property
     def asked(self) -> str:
-        """A name that a command takes for it: where it comes with the product its own, else its file."""
+        """The name of the suite for commands: of a built-in suite its name, else its file."""
         return self.suite.name if self.path in shipped_suites().values() else path_shown(self.path)
 
     @property
     def suite(self) -> Suite:
-        """The suite. Call `required` first."""
+        """The suite. Only for files from `require_suite`, which have no errors."""
         assert self.read.suite is not None, "there are errors"
         return self.read.suite
 
 
 def shipped_suites() -> dict[str, Path]:
-    """The files of the suites that come with the product, by name."""
+    """Return the files of the built-in suites, by name."""
     folder = Path(str(files("planloop.benchmarks").joinpath("suites")))
     found = ((one.name, _in_folder(one)) for one in sorted(folder.iterdir()) if one.is_dir())
     return {name: path for name, path in found if path is not None}
@@ -71,7 +69,7 @@ def shipped_suites() -> dict[str, Path]:
 
 @frozen
 class SuiteIndex:
-    """The suites that commands know by name: those that come with the product, and those in the folders of `own`."""
+    """The suites that commands know by name: the built-in ones, and the user's own."""
 
     shipped: Mapping[str, Path]
     own: Mapping[str, Path]
@@ -82,26 +80,26 @@ class SuiteIndex:
 
 
 def known_suites(folders: Sequence[Path] = ()) -> SuiteIndex:
-    """The suites that come with the product, and those in `folders`.
+    """Return the built-in suites and those in `folders`.
 
-    Without `folders`, those in the folders that the variable `PLANLOOP_SUITES` names, or else in `suites`, if that is a
-    folder. Raises CommandError: a folder is not there, two suites have one name.
+    The default folders are those in the environment variable `PLANLOOP_SUITES`, else `suites` if it exists. Raises
+    CommandError if a folder is missing or two suites have the same name.
     """
     own: dict[str, Path] = {}
     shipped_ = shipped_suites()
     for folder in folders or _configured():
         if not folder.is_dir():
             hint = f"create it, or correct --suites or {SUITES_VARIABLE}"
-            raise CommandError(ExitCode.NOT_FOUND, f"there is no folder {folder} for suites", hint)
+            raise CommandError(ExitCode.NOT_FOUND, f"the suites folder {folder} does not exist", hint)
         for path in suites_in_folder(folder):
             name = _name_in(path)
             other = shipped_.get(name, own.get(name))
             if other is not None and other.resolve() != path.resolve():
-                where = "comes with planloop" if name in shipped_ else f"is in {path_shown(other)}"
+                where = "a built-in suite" if name in shipped_ else f"the suite in {path_shown(other)}"
                 raise CommandError(
                     ExitCode.INVALID,
-                    f"{path_shown(path)}: a suite `{name}` {where}, too",
-                    "rename one of them: `suite:`",
+                    f"{path_shown(path)}: the name `{name}` is also that of {where}",
+                    "rename one of them: edit `suite:`",
                 )
             own[name] = path
     return SuiteIndex(shipped_, own)
@@ -113,7 +111,7 @@ def _configured() -> Sequence[Path]:
 
 
 def suites_in_folder(folder: Path) -> Iterator[Path]:
-    """The files of suites in a folder and one below it."""
+    """Yield the files of suites in a folder and in its direct subfolders."""
     try:
         entries = sorted(folder.iterdir())[:SUITES_LOOKED_AT_MAX]
     except OSError:
@@ -127,7 +125,7 @@ def suites_in_folder(folder: Path) -> Iterator[Path]:
 
 
 def _name_in(path: Path) -> str:
-    """The name of the suite in a file, from its top; empty if it is no suite."""
+    """Return the name of the suite in a file, from its first lines; empty if the file has no suite."""
     try:
         with path.open("rb") as file:
             found = _TOP.match(file.read(_TOP_BYTES))
@@ -137,7 +135,7 @@ def _name_in(path: Path) -> str:
 
 
 def find_suites(name: str, cwd: Path, folders: Sequence[Path] = ()) -> Path:
-    """The file of the suite that `name` means: one that is known by it, a folder or a file. Raises CommandError."""
+    """Return the file of the suite `name`: the name of a known suite, a folder or a file. Raises CommandError."""
     suites = known_suites(folders).all
     if name in suites:
         return suites[name]
@@ -145,26 +143,25 @@ def find_suites(name: str, cwd: Path, folders: Sequence[Path] = ()) -> Path:
     found = _in_folder(path) if path.is_dir() else path if path.is_file() else None
     if found is None:
         meant = nearest_name(name, suites)
-        there = f"did you mean `{meant}`?" if meant else f"there are {', '.join(suites)}"
-        raise CommandError(
-            ExitCode.NOT_FOUND, f"no suite `{name}`", f"{there}; or name a file or folder: {SUITE_FILE_NAMES[0]}"
-        )
+        there = f"did you mean `{meant}`?" if meant else f"known suites: {', '.join(suites)}"
+        hint = f"{there}; or give a file or folder, such as {SUITE_FILE_NAMES[0]}"
+        raise CommandError(ExitCode.NOT_FOUND, f"no suite `{name}`", hint)
     return found
 
 
 def select_suites(names: Sequence[str], *, is_all: bool, folders: Sequence[Path] = ()) -> list[Path]:
-    """The files of the suites in `names`, or of all that are known. Raises CommandError."""
+    """Return the files of the suites in `names`, or of all known suites. Raises CommandError."""
     if is_all:
         return list(known_suites(folders).all.values())
     return [find_suites(name, Path.cwd(), folders) for name in names]
 
 
 def require_suite(path: Path) -> SuiteFile:
-    """The suite in the file `path`, its faults printed. Raises CommandError INVALID when one is an error."""
+    """Read the suite in the file `path` and print its errors and warnings. Raises CommandError: INVALID on errors."""
     try:
         content = read_bounded(path, SUITE_BYTES_MAX)
     except OSError as error:
-        raise CommandError(ExitCode.NOT_FOUND, f"{path} cannot be read: {error.strerror}", "plan bench list") from error
+        raise CommandError(ExitCode.NOT_FOUND, f"cannot read {path}: {error.strerror}", "plan bench list") from error
     with gc_paused_then_frozen():
         sources, bounds = FolderSuiteSources(path.parent), SizeLimits(size_bytes=SUITE_BYTES_MAX)
         library = FolderSources(path.parent)
@@ -176,13 +173,13 @@ def require_suite(path: Path) -> SuiteFile:
 
 
 def print_suite_errors(diagnostics: Sequence[Diagnostic], texts: Mapping[str, str]) -> None:
-    """Prints what is wrong, at its places in `texts`, which go by file name."""
+    """Print diagnostics with their places. `texts` are the contents of files, by name."""
     if diagnostics:
         write_styled(rendering.diagnostic_text(diagnostics, dict(texts), color=sys.stderr.isatty()), sys.stderr)
 
 
 def path_shown(path: Path) -> str:
-    """How `path` is called where the command was given."""
+    """Return `path` relative to the current folder, if it is below it."""
     here = Path.cwd()
     return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
@@ -191,17 +188,17 @@ def _in_folder(folder: Path) -> Path | None:
     return next((folder / name for name in SUITE_FILE_NAMES if (folder / name).is_file()), None)
 
 
-# The suites that there are to be run, as the API says them: those that are shipped, and those in a folder.
+# The suites for the API: the built-in ones, and those in a folder.
 #
-# A suite in the folder is a YAML or EDN file with `suite` at its top, there or as `suite.yaml` one folder below.
-# Reading one takes up to a second, so it is kept until one of its files is another.
+# A suite in the folder is a YAML or EDN file that starts with `suite`, or the `suite.yaml` of a subfolder. Reading a
+# suite takes up to a second, so it is cached until one of its files changes.
 
 _Stamp = tuple[tuple[str, int, int], ...]
 
 
 @frozen
 class FoundSuite:
-    """A suite's file. `key` names it: that of a shipped one, else its path in the folder."""
+    """A suite's file. `key` is the name of a built-in suite, else the path in the folder."""
 
     key: str
     path: Path
@@ -215,7 +212,7 @@ class _CachedSuite:
 
 
 class SuiteLibrary:
-    """The shipped suites and those in `folder`, with what `reports` knows of their validations."""
+    """The built-in suites and those in `folder`, with their validations in `reports`."""
 
     def __init__(self, folder: Path, reports: ReportsFolder) -> None:
         self._folder = folder
@@ -224,16 +221,14 @@ class SuiteLibrary:
         self._kept: dict[Path, _CachedSuite] = {}
 
     def listed(self) -> JsonObject:
-        """Each in a line."""
+        """Return the list of all suites."""
         return {"suites": [self._line(found) for found in self._found()]}
 
     def told(self, key: str) -> JsonObject:
-        """One suite with its cases. Raises CommandError."""
+        """Return one suite with its cases. Raises CommandError."""
         found = next((one for one in self._found() if one.key == key), None)
         if found is None:
-            raise CommandError(
-                ExitCode.NOT_FOUND, f"there is no suite `{key[:80]}`", "plan bench list; or a file in this folder"
-            )
+            raise CommandError(ExitCode.NOT_FOUND, f"no suite `{key[:80]}`", "plan bench list lists the suites")
         suite = self._read(found).suite
         cases = [] if suite is None else [self._case(suite, case) for case in suite.cases.values()]
         return {**self._line(found), "members": cases}
@@ -285,7 +280,7 @@ class SuiteLibrary:
                 content = read_bounded(found.path, SUITE_BYTES_MAX)
             except OSError as error:
                 raise CommandError(
-                    ExitCode.NOT_FOUND, f"{found.key} cannot be read: {error.strerror}", "look again"
+                    ExitCode.NOT_FOUND, f"cannot read {found.key}: {error.strerror}", "reload the list of suites"
                 ) from None
             library = FolderSources(found.path.parent)
             read = read_suite(content, file=found.path.name, sources=sources, limits=bounds, library=library)
@@ -294,7 +289,7 @@ class SuiteLibrary:
 
 
 class _Noting:
-    """The files beside a suite, and in `named` those that were asked for: when one is another, so is the suite."""
+    """Reads the files that belong to a suite, and records their names in `named`, to detect changes of the suite."""
 
     def __init__(self, folder: Path) -> None:
         self.named: set[str] = set()
@@ -312,7 +307,7 @@ class _Noting:
 
 
 def _stamp(names: Iterable[str]) -> _Stamp:
-    """By what files are told to be others."""
+    """Return what changes when one of the files does."""
     return tuple((name, *_state(Path(name))) for name in names)
 
 

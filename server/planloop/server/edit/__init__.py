@@ -1,1 +1,1 @@
-"""Edit the live plan as text in the page: check, preview, apply, merge, write the file."""
+"""Edit the live plan as text in the web page: check, preview, apply, merge, write the file."""

@@ -1,7 +1,7 @@
-"""The process that compiles texts, one request at a time over its standard input.
+"""The process that compiles texts. It reads requests from standard input, one at a time.
 
-Started with `-P`: the folder it is in is the plan's, where agents write, and nothing is loaded from there. It ends by
-itself when nobody has asked for a while, and with whoever started it.
+It is started with `-P`, so that it loads no modules from the plan's folder, where agents write. It ends after some
+minutes without a request, and when its parent process ends.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ import sys
 from typing import IO, Any, Final
 
 IDLE_S: Final = 300.0
-HEAD: Final = struct.Struct(">Q")  # How many bytes come.
+HEAD: Final = struct.Struct(">Q")  # The number of bytes that follow.
 
 
 def write_value(pipe: IO[bytes], value: object) -> None:
-    """Writes one value. Both ends are ours, so it travels as Python has it."""
+    """Write one value, pickled: both ends of the pipe are planloop."""
     content = pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
     pipe.write(HEAD.pack(len(content)) + content)
     pipe.flush()
 
 
 def read_value(pipe: IO[bytes]) -> Any:
-    """The next value. Raises EOFError when the other end is gone."""
+    """Read the next value. Raises EOFError if the other end has closed the pipe."""
     head = pipe.read(HEAD.size)
     if len(head) < HEAD.size:
         raise EOFError
@@ -37,16 +37,16 @@ def read_value(pipe: IO[bytes]) -> Any:
 
 
 def main() -> None:
-    """Answers until nobody asks. What breaks ends it with a traceback: whoever asked sees that nothing came."""
-    asked = sys.stdin.buffer
-    with os.fdopen(os.dup(1), "wb") as told:
-        os.dup2(2, 1)  # What is printed on the way must not end up among the answers.
-        while select.select([asked], [], [], IDLE_S)[0]:
+    """Answer requests until none arrives for `IDLE_S`. An exception ends the process, which its parent notices."""
+    requests = sys.stdin.buffer
+    with os.fdopen(os.dup(1), "wb") as answers:
+        os.dup2(2, 1)  # Printed text must not get between the answers.
+        while select.select([requests], [], [], IDLE_S)[0]:
             try:
-                work, given = read_value(asked)
+                work, given = read_value(requests)
             except EOFError:
                 return
-            write_value(told, work(*given))
+            write_value(answers, work(*given))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Compile texts in separate processes, with limits on time and number.
 
-The process (`child.py`) is kept for the next text and ends when nobody edits for some minutes. A text that takes too
-long takes only that process with it.
+A process (`compile_child.py`) is kept for the next text, and ends after some idle minutes. If a text takes too long,
+only its process is killed.
 """
 
 from __future__ import annotations
@@ -22,35 +22,38 @@ from planloop.server.edit import compile_child
 Result = TypeVar("Result")
 Arguments = TypeVarTuple("Arguments")
 
-AT_ONCE: Final = 2  # Texts that are looked at at the same time; the others wait their turn.
-LOOK_S: Final = 30.0  # A plan of 5,000 tasks takes one second.
-WAIT_S: Final = 60.0  # So long a text waits for its turn and its answer.
+AT_ONCE: Final = 2  # Texts that are compiled at the same time. Others wait.
+LOOK_S: Final = 30.0  # To compile a text. A plan of 5,000 tasks takes one second.
+WAIT_S: Final = 60.0  # To wait for a free process and for the result.
 CHILD_MODULE: Final = "planloop.server.edit.compile_child"
 
 
 class CompilePool:
-    """Where texts are looked at. `close` ends what is still there."""
+    """A pool of compile processes. `close` ends them."""
 
     def __init__(self) -> None:
         self._limiter = anyio.CapacityLimiter(AT_ONCE)
-        self._threads = anyio.CapacityLimiter(2 * AT_ONCE)  # One that was given up may take a moment to notice.
+        self._threads = anyio.CapacityLimiter(2 * AT_ONCE)  # Twice, because an abandoned thread may end a little later.
         self._idle: list[_Child] = []
         self._all: set[_Child] = set()
 
     async def run(self, work: Callable[[*Arguments], Result], *given: *Arguments) -> Result:
-        """What `work` gives for `given`, all of which is pickled. Raises CommandError when that takes too long."""
+        """Return the result of `work(*given)`, computed in a child process. Raises CommandError if it takes too long.
+
+        `work`, its arguments and its result are pickled.
+        """
         try:
             with anyio.fail_after(WAIT_S):
                 async with self._limiter:
                     return await self._run(work, given)
         except TimeoutError:
-            hint = "a smaller plan is looked at faster; plan apply takes the file itself"
+            hint = "split the plan, or apply the file with plan apply"
             raise CommandError(ExitCode.TIMEOUT, f"the text was not compiled within {LOOK_S:.0f} s", hint) from None
         except (OSError, EOFError):
-            raise CommandError(ExitCode.FAILED, "the process that compiles the text was ended", "ask again") from None
+            raise CommandError(ExitCode.FAILED, "the process that compiles the text ended", "try again") from None
 
     def close(self) -> None:
-        """Ends the processes."""
+        """End the processes."""
         while self._all:
             self._all.pop().end()
         self._idle.clear()
@@ -60,7 +63,7 @@ class CompilePool:
         is_done = False
         try:
             with anyio.fail_after(LOOK_S):
-                # Left to itself when nobody waits any more: it ends with the process that it reads from.
+                # An abandoned thread ends when the process that it reads from is killed.
                 found: Result = await anyio.to_thread.run_sync(
                     partial(one.ask, work, given), limiter=self._threads, abandon_on_cancel=True
                 )
@@ -74,7 +77,7 @@ class CompilePool:
                 one.end()
 
     def _free(self) -> _Child:
-        """A process that waits for a text; those that gave up waiting are buried on the way."""
+        """Return an idle or new process. Remove idle processes that have ended."""
         while self._idle:
             one = self._idle.pop()
             if one.is_alive:
@@ -87,10 +90,10 @@ class CompilePool:
 
 
 class _Child:
-    """One process. Started at once, so that it loads what it needs while it is asked."""
+    """One compile process. It loads its modules while the first request is written."""
 
     def __init__(self) -> None:
-        # Its own session: Ctrl-C is for whoever started it, and it ends when that does.
+        # In a new session, so that Ctrl-C reaches only the gateway. The child ends when the gateway does.
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-m", CHILD_MODULE],
             stdin=subprocess.PIPE,
@@ -103,14 +106,14 @@ class _Child:
         return self._process.poll() is None
 
     def ask(self, work: object, given: object) -> Any:
-        """Its answer. Raises OSError and EOFError when it is gone."""
+        """Send a request and return the answer. Raises OSError or EOFError if the process has ended."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         compile_child.write_value(self._process.stdin, (work, given))
         return compile_child.read_value(self._process.stdout)
 
     def end(self) -> None:
-        """Kills it, if it is still there, and takes note of its end."""
+        """Kill the process, if it is running, and wait for its end."""
         self._process.kill()
-        with suppress(OSError), self._process:  # What it was not told any more cannot be written.
+        with suppress(OSError), self._process:  # Closing the pipe fails if a request is not completely written.
             pass

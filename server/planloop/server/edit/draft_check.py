@@ -18,10 +18,9 @@ from planloop.schemas.frozen import frozen
 from planloop.schemas.json_patch import PatchOp
 from planloop.schemas.limits import DIAGNOSTICS_SHOWN_MAX
 
-# Where a text and the live plan both changed the same thing since the text was begun, and what a person chose there.
+# Conflicts: places that both the draft and the live plan have changed since the draft's base, and the user's choices.
 #
-# A choice names what it was made between, so it holds only as long as both sides say what they said then: when either
-# moves on, it is asked anew. Pure.
+# The id of a conflict depends on both sides. If either side changes again, the choice no longer applies. Pure.
 
 Choice: TypeAlias = Literal["mine", "live"]
 CHOICES: Final = ("mine", "live")
@@ -29,7 +28,7 @@ CHOICES: Final = ("mine", "live")
 
 @frozen
 class DraftConflict:
-    """One conflict. The sides are YAML for people, None where nothing stands; `taken` is None until it is chosen."""
+    """One conflict. The sides are YAML for display. None is a missing value or, in `taken`, a missing choice."""
 
     id: str
     path: tuple[str, ...]
@@ -41,19 +40,19 @@ class DraftConflict:
 
 @frozen
 class MergedDraft:
-    """`document` is both sides with every choice in it; where none was made yet it has mine, and may not be applied."""
+    """Both sides merged as chosen. For conflicts without a choice, `document` has the draft's side."""
 
     document: JsonObject
     clashes: tuple[DraftConflict, ...]
 
     @property
     def is_open(self) -> bool:
-        """Whether a choice is still to be made."""
+        """Whether a conflict has no choice yet. Such a document must not be applied."""
         return any(one.taken is None for one in self.clashes)
 
 
 def merge_draft(base: JsonObject, mine: JsonObject, live: JsonObject, chosen: Mapping[str, str]) -> MergedDraft:
-    """The changes of `mine` since `base` on top of `live`, each conflict as `chosen` says by its id."""
+    """Merge the changes of `mine` since `base` into `live`. `chosen` has the choices by conflict id."""
     merged = merge.merge_documents(base, mine, live)
     clashes = tuple(_clash(one, chosen) for one in merged.conflicts)
     theirs = [one for one, clash in zip(merged.conflicts, clashes, strict=True) if clash.taken == "live"]
@@ -76,7 +75,7 @@ def _value_text(side: MergeSide) -> str | None:
 
 
 def _with(document: JsonObject, path: tuple[str, ...], value: MergeSide) -> JsonObject:
-    """`document` with `value` at `path`, the maps on the way made where they are not; without it for ABSENT."""
+    """Return `document` with `value` at `path`, creating missing maps. If `value` is ABSENT, remove `path`."""
     head, rest = path[0], path[1:]
     if not rest and isinstance(value, Absent):
         return {key: each for key, each in document.items() if key != head}
@@ -86,15 +85,14 @@ def _with(document: JsonObject, path: tuple[str, ...], value: MergeSide) -> Json
     return {**document, head: inner}
 
 
-# Looks at a text as somebody edits it: its faults, what others changed meanwhile, the conflicts, and the edit itself.
+# The check of a draft. Pure, except that it reads the local files that a plan includes.
 #
-# Pure but for the local files that a plan includes. It is asked in a process of its own
-# (`planloop.server.edit.compile_pool`), so all that goes in and comes out can be pickled.
+# It runs in a separate process (`planloop.server.edit.compile_pool`), so arguments and results can be pickled.
 
 
 @frozen
 class PlanDraft:
-    """A text that was begun on the document `base`, and the `live` one; `chosen` says what was taken by clash."""
+    """A text with the document that it is based on, and the live document. `chosen` has the choices by conflict id."""
 
     path: Path
     text: str
@@ -105,11 +103,11 @@ class PlanDraft:
 
 @frozen
 class CheckedDraft:
-    """What there is to say of a draft.
+    """The check of a draft.
 
-    `faults` are diagnostics as JSON, `fault_count` how many there are in all. With an error among them `document` is
-    None and there are no clashes. `document` is the live one with the edit in it, `ops` turn the live one into it.
-    `places` are where the clashes stand in the text, `others` what was changed live since it was begun.
+    `faults` are diagnostics as JSON, `fault_count` the number of all of them. `document` is the live document with the
+    edit, `ops` the patch to it from the live one. If there are errors, `document` is None, and there are no clashes.
+    `places` are the places of the clashes in the text, `others` the live changes since the draft's base.
     """
 
     faults: tuple[JsonObject, ...]
@@ -122,12 +120,12 @@ class CheckedDraft:
 
     @property
     def is_open(self) -> bool:
-        """Whether there is a clash with no choice made."""
+        """Whether a conflict has no choice yet."""
         return any(one.taken is None for one in self.clashes)
 
 
 def check_draft(draft: PlanDraft) -> CheckedDraft:
-    """What `draft` says and would do."""
+    """Compile `draft` and merge it with the live plan."""
     file = plan_file.compile_plan(draft.path, draft.text.encode())
     others = tuple(json_patch.diff_values(draft.base, draft.live))
     found = file.compiled.diagnostics
@@ -143,7 +141,7 @@ def check_draft(draft: PlanDraft) -> CheckedDraft:
 
 
 def _fault(fault: JsonObject, file: PlanFile, name: str) -> JsonObject:
-    """The same with the file called by its name, and `is_here` where it stands in the text itself."""
+    """Return the diagnostic with the file's name instead of its path, and `is_here` for places in the draft."""
     own = file.compiled.tree.file
     related = [{**one, "span": _named(one["span"], own, name)} for one in fault["related"]]
     return {**fault, "span": _named(fault["span"], own, name), "related": related}
@@ -157,7 +155,7 @@ def _named(span: JsonObject | None, own: str, name: str) -> JsonObject | None:
 
 
 def _place(file: PlanFile, path: tuple[str, ...]) -> JsonObject | None:
-    """Where in the text what stands at `path` is, or what is nearest around it."""
+    """Return the span of `path` in the text, or of the nearest parent that the text has."""
     for length in range(len(path), 0, -1):
         source = file.compiled.origin(path[:length])
         place = file.compiled.tree.place(source) if source is not None else None

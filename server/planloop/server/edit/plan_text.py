@@ -22,18 +22,18 @@ from planloop.schemas.frozen import frozen
 from planloop.server import opened_plan
 from planloop.server.payloads import save_to_json
 
-# The live plan as a text to edit: the plan file's own, with what is live written into it, or the canonical one.
+# The live plan as a text to edit: the plan file's text with the live values written into it, or the canonical form.
 #
-# The file's text is that of its last apply, which the log has: comments, quotes and order are the person's. The text
-# compiles to exactly what is live, so the two can stand for each other.
+# The file's text is the one that was applied last. The log has it, so comments, quotes and order are kept. The text
+# compiles to exactly the live document.
 
 SUFFIXES: Final[dict[Format, str]] = {"yaml": ".plan.yaml", "edn": ".plan.edn"}
-NO_FILE: Final = "no plan file was applied here"
+NO_FILE: Final = "no plan file has been applied"
 
 
 @frozen
 class LiveText:
-    """What to edit. `why` says why it is not the text of the plan file, empty when it is."""
+    """The text to edit. `why` says why it is not the text of the plan file; empty if it is."""
 
     text: str
     spelling: Format
@@ -41,13 +41,13 @@ class LiveText:
 
 
 def live_text(path: Path, content: bytes | None, live: JsonObject) -> LiveText:
-    """`live` written into `content`, the text of the plan file `path` at its last apply; None when there was none."""
+    """Return `live` as text, written into `content`, the plan file's text at its last apply (None: no file)."""
     if content is None:
         return LiveText(read.format_yaml(live), "yaml", NO_FILE)
     file = plan_file.compile_plan(path, content)
     spelling = file.compiled.tree.format
     if file.errors:
-        why = f"{path.name} does not compile any more: {file.errors[0].summary}"
+        why = f"{path.name} no longer compiles: {file.errors[0].summary}"
         return LiveText(read.format_document(live, spelling), spelling, why)
     found = plan_file_update.splice_document(file, live)
     if isinstance(found, NotSpliced):
@@ -56,10 +56,10 @@ def live_text(path: Path, content: bytes | None, live: JsonObject) -> LiveText:
 
 
 def written_into(path: Path, text: str, wanted: JsonObject) -> str | NotSpliced:
-    """`text` with `wanted` written into it, its comments and order as they are."""
+    """Return `text` with the values of `wanted`. Comments and order are kept."""
     file = plan_file.compile_plan(path, text.encode())
     if file.errors:
-        return NotSpliced("the text has faults")
+        return NotSpliced("the text has errors")
     if not json_patch.diff_values(file.document, wanted):
         return text
     found = plan_file_update.splice_document(file, wanted)
@@ -67,7 +67,7 @@ def written_into(path: Path, text: str, wanted: JsonObject) -> str | NotSpliced:
 
 
 def path_of(place: PlanPaths, spelling: Format) -> Path:
-    """The plan file as the compiler is to call it: the one that was applied, or one that could have been."""
+    """Return the path of the plan file for the compiler: the applied one, or a default for that format."""
     file = place.file
     is_edn = file is not None and file.suffix in (".edn", ".clj")
     if file is not None and is_edn == (spelling == "edn"):
@@ -75,16 +75,16 @@ def path_of(place: PlanPaths, spelling: Format) -> Path:
     return place.root / f"{place.name}{SUFFIXES[spelling]}"
 
 
-# Writes the live plan into its file when a person asks for that in the page: as `plan pull` does, and more shyly.
+# Write the live plan into its file on request of the page: like `plan pull`, but more careful.
 #
-# Nobody is at the file's side here to be asked, so nothing is written beside it and nothing is merged into it: a file
-# that says what was never applied, or that moved meanwhile, is left alone. Where the text that was edited came from the
-# file as it is and says just what is live, the file gets that very text, with the comments that were typed into it.
+# The page cannot ask the user about the file. So it changes nothing if the file has changes that are not applied, or
+# was saved meanwhile, and it writes no other file. If the edited text is based on the file's content and compiles to
+# the live document, it becomes the file's content, with its comments.
 
 
 @frozen
 class PlanFileText:
-    """What was edited. `blob` is the digest of the file content that it came from, empty when it came from none."""
+    """The edited text. `blob` is the digest of the file content that it is based on, if any."""
 
     text: str
     blob: str
@@ -92,7 +92,10 @@ class PlanFileText:
 
 @frozen
 class WrittenFile:
-    """The file as it is now, as a save that makes it the base of the next merge; `ops` are what changed in it."""
+    """The written file, as a save that becomes the base of the next merge. `ops` are the changes of its document.
+
+    `is_text`: its content is the edited text.
+    """
 
     save: FileSave
     ops: tuple[json_patch.PatchOp, ...]
@@ -100,28 +103,26 @@ class WrittenFile:
 
 
 def write_file(place: PlanPaths, applied: str, edited: PlanFileText | None) -> WrittenFile:
-    """Makes the plan file say what is live. `applied` is the digest of the content that was applied last. Raises
-    CommandError.
+    """Write the live plan into the plan file. `applied` is the digest of the content that was applied last.
 
-    `edited` is the text to take as it is if it may be; None has the live values written into the file's own text.
+    If possible, `edited` becomes the content; otherwise (or if None) the live values are written into the file's
+    current text. Raises CommandError.
     """
     path = place.file
     if path is None:
         raise CommandError(
-            ExitCode.NOT_FOUND, f"{place.name} has no plan file", "plan get plan -o yaml shows it: save that as one"
+            ExitCode.NOT_FOUND, f"{place.name} has no plan file", "create one: plan get plan -o yaml > FILE"
         )
     try:
         file = plan_file.read_plan(path)
     except CommandError as halt:
         raise CommandError(ExitCode.NOT_FOUND, halt.summary, halt.hint) from None
     if canonical_json.sha256_hex(file.content) != applied:
-        hint = f"plan diff {path.name} shows them; plan apply {path.name} applies them, then write it again"
-        raise CommandError(ExitCode.CONFLICT, f"{path.name} has changes that are not applied; it was left alone", hint)
+        hint = f"review them (plan diff {path.name}), apply them (plan apply {path.name}), then try again"
+        raise CommandError(ExitCode.CONFLICT, f"not written: {path.name} has changes that are not applied", hint)
     if file.errors:
         hint = f"plan validate {path.name}"
-        raise CommandError(
-            ExitCode.INVALID, f"{path.name} has faults: {file.errors[0].summary}; it was left alone", hint
-        )
+        raise CommandError(ExitCode.INVALID, f"not written: {path.name} has errors: {file.errors[0].summary}", hint)
     wanted = _requested_text(place, file)
     ops = tuple(json_patch.diff_values(file.document, wanted))
     taken = _current_content(file, wanted, edited)
@@ -133,34 +134,37 @@ def write_file(place: PlanPaths, applied: str, edited: PlanFileText | None) -> W
 
 
 def _requested_text(place: PlanPaths, file: PlanFile) -> JsonObject:
-    """What would be live after applying the file: as `plan pull` asks, so that what was left out stays in it."""
+    """Return the document that would be live after applying the file, as `plan pull` does.
+
+    It keeps parts of the file that were excluded when it was applied.
+    """
     save = FileSave(file.path.name, file.content, file.document)
     try:
         answer: JsonObject = OwnerClient(place.folder).ask("diff", save_to_json(save))
     except OwnerGone:
         answer = opened_plan.preview_without_owner(place, save)
     if answer["faults"]:
-        fault = answer["faults"][0]
-        raise CommandError(ExitCode.CONFLICT, f"{file.path.name} was left alone: {fault['message']}", fault["hint"])
+        first = answer["faults"][0]
+        raise CommandError(ExitCode.CONFLICT, f"{file.path.name} was not written: {first['message']}", first["hint"])
     document: JsonObject = answer["document"]
     return document
 
 
 def _current_content(file: PlanFile, wanted: JsonObject, edited: PlanFileText | None) -> bytes | None:
-    """The edited text as the file would hold it; None when it may not stand for the file."""
+    """Return the edited text as content of the file; None if it is not based on the file or not the wanted document."""
     if edited is None or edited.blob != canonical_json.sha256_hex(file.content):
         return None
-    text = _with_ends_of(file, edited.text)
+    text = _with_line_ends_of(file, edited.text)
     if text is None or not isinstance(file.compiled.tree, YamlTree | EdnTree):
         return None
     content = file.compiled.tree.source.encoded(text)
     again = plan_file.compile_plan(file.path, content)
-    says_so = not again.errors and not json_patch.diff_values(again.document, wanted)
-    return content if says_so else None
+    is_wanted = not again.errors and not json_patch.diff_values(again.document, wanted)
+    return content if is_wanted else None
 
 
-def _with_ends_of(file: PlanFile, text: str) -> str | None:
-    """`text`, whose lines end with LF, with the ends of line of the file; None when these are mixed."""
+def _with_line_ends_of(file: PlanFile, text: str) -> str | None:
+    """Return `text`, whose lines end with LF, with the line ends of the file; None if these are mixed."""
     own = file.compiled.tree.text
     if "\r" not in own:
         return text
@@ -171,21 +175,21 @@ def _with_ends_of(file: PlanFile, text: str) -> str | None:
 def _spliced(file: PlanFile, wanted: JsonObject) -> bytes:
     found = plan_file_update.splice_document(file, wanted)
     if isinstance(found, NotSpliced):
-        hint = f"plan pull {file.path.name} writes the live plan beside it"
-        raise CommandError(ExitCode.CONFLICT, f"{file.path.name} was left alone: {found.reason}", hint)
+        hint = f"run plan pull {file.path.name} to write the live plan to a separate file"
+        raise CommandError(ExitCode.CONFLICT, f"{file.path.name} was not written: {found.reason}", hint)
     return found.content
 
 
 def _swap(file: PlanFile, content: bytes) -> None:
     if not _is_still(file.path, file.content):
         raise CommandError(
-            ExitCode.CONFLICT, f"{file.path.name} was saved meanwhile; nothing was written", "look at it, then again"
+            ExitCode.CONFLICT, f"not written: {file.path.name} was saved meanwhile", "review the file, then try again"
         )
     try:
         plan_file_update.replace_file(file.path, content)
     except OSError as error:
-        hint = "its folder must be writable"
-        raise CommandError(ExitCode.FAILED, f"{file.path.name} cannot be written: {error.strerror}", hint) from None
+        hint = "make its folder writable"
+        raise CommandError(ExitCode.FAILED, f"cannot write {file.path.name}: {error.strerror}", hint) from None
 
 
 def _is_still(path: Path, content: bytes) -> bool:

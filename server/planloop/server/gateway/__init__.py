@@ -1,1 +1,1 @@
-"""Serve a plan over TCP: API, websockets and page, beside the owner."""
+"""Serve a plan over TCP: the API, websockets and the web page, in a process separate from the owner."""

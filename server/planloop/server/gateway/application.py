@@ -1,6 +1,6 @@
 """The gateway of `plan serve`: access checks, the API of one plan, websockets and the files of the page.
 
-Every path outside the API is the page: one file that reads the path in the browser, and the files that it loads.
+Every path outside the API returns the page, which evaluates the path in the browser, or one of the files that it loads.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ from planloop.server.observability import metrics
 from planloop.server.observability.metrics import MetricCounters
 from planloop.server.read_queries import OwnerInfo, is_log_query, read_answer
 
-PIECES_FROM = 100  # Items of a list from which each is encoded by itself, so that other threads run between two.
+PIECES_FROM = 100  # Lists of this length are encoded item by item, so that other threads run in between.
 
 
 def encode_in_pieces(value: Json) -> bytes:
-    """Encode as `encode` does, but without blocking the event loop's thread for all of a large answer."""
+    """Encode like `encode`, but let the event loop's thread run while a large answer is encoded."""
     if not isinstance(value, dict):
         return encode(value)
     return b"{%b}" % b",".join(b"%b:%b" % (encode(name), _encoded_list(inner)) for name, inner in value.items())
@@ -72,31 +72,27 @@ def _encoded_list(value: Json) -> bytes:
 
 PAGE_ROUTE: Final = "/{path:(?!v1/).*}"
 INDEX: Final = "index.html"
-ASSETS: Final = "assets/"  # Their names hold a hash of what is in them, so they never change.
-NAME: Final = re.compile(r"(?:[\w-][\w.-]*/)*[\w-][\w.-]*", re.ASCII)  # No way up, nothing hidden, nothing absolute.
+ASSETS: Final = "assets/"  # Their names contain a hash of the content, so they never change.
+NAME: Final = re.compile(r"(?:[\w-][\w.-]*/)*[\w-][\w.-]*", re.ASCII)  # Excludes `..`, hidden files, absolute paths.
 
 
 def page_response(page: Path, path: str) -> web.FileResponse:
-    """The file at `path` in the folder `page`, or the page itself. Raises CommandError for an asset that there is
-    not.
-    """
+    """Return the file at `path` in the folder `page`, or the page itself. Raises CommandError for a missing asset."""
     if NAME.fullmatch(path) and path != INDEX and _is_there(page / path):
         is_hashed = path.startswith(ASSETS)
         return _file(page / path, "public, max-age=31536000, immutable" if is_hashed else "no-cache")
     if path.startswith(ASSETS):
-        # Not the page in its place, which a browser would keep as this script.
-        raise CommandError(ExitCode.NOT_FOUND, "the page has no such file", "load it again: it is of another version")
+        # Do not return the page instead: a browser would cache it as this script.
+        raise CommandError(ExitCode.NOT_FOUND, "the page has no such file", "reload the page: its version has changed")
     if not (page / INDEX).is_file():
-        raise CommandError(
-            ExitCode.NOT_FOUND, "the page is not built here", "make page builds it; the API answers without it"
-        )
+        raise CommandError(ExitCode.NOT_FOUND, "the page is not built", "build it with make page; the API works anyway")
     return _file(page / INDEX, "no-cache")
 
 
 def _is_there(file: Path) -> bool:
     try:
         return file.is_file()
-    except OSError:  # A name too long for any file.
+    except OSError:  # The name is too long for a file.
         return False
 
 
@@ -104,15 +100,15 @@ def _file(file: Path, keeping: str) -> web.FileResponse:
     return web.FileResponse(file, headers={"Cache-Control": keeping})
 
 
-OWNERS: Final = frozenset({"why"})  # Reads that need the gate, and so the owner.
-NAMED: Final = frozenset({"status", "objects"})  # Answers that say which log their revision is of.
+OWNERS: Final = frozenset({"why"})  # Reads that need the gate, and therefore the owner.
+NAMED: Final = frozenset({"status", "objects"})  # Answers with the field `log`.
 BODIES_AT_ONCE: Final = 16  # Bodies in memory at the same time.
 
 
 class Gateway:
-    """One plan over TCP. `names` are its host names, `page` the folder with the built page.
+    """Serves one plan over TCP. `names` are its host names, `page` the folder with the built page.
 
-    Every path needs a token, except the page itself.
+    Every path except the page needs a token.
     """
 
     def __init__(
@@ -136,7 +132,7 @@ class Gateway:
         self._benches = BenchRoutes(reports or ReportFolders(root, root / "reports"), self._websocket)
 
     def application(self) -> web.Application:
-        """What a runner serves."""
+        """Return the aiohttp application."""
         application = web.Application(client_max_size=BODY_BYTES_MAX, middlewares=[self._guard, errors_middleware])
         handlers: dict[str, OperationHandler] = {
             "getSession": self._session,
@@ -153,7 +149,7 @@ class Gateway:
 
     @asynccontextmanager
     async def following(self) -> AsyncIterator[None]:
-        """Keeps what is read here up to date for as long as the block lasts."""
+        """Keep the replica up to date while the block runs."""
         await self._replica.load()
         try:
             async with anyio.create_task_group() as group:
@@ -166,7 +162,7 @@ class Gateway:
             self._replica.close()
 
     async def _leave(self, _: web.Application) -> None:
-        """End all websockets. Returns when they are closed, or after a second."""
+        """End all websockets. Return when they are closed, or after a second."""
         self._leaving.set()
         with anyio.move_on_after(LEAVE_S):
             await self.sockets.gone()
@@ -177,8 +173,9 @@ class Gateway:
         if denied is not None:
             response: web.StreamResponse = _denied_response(denied)
         elif request.match_info.get("plan", self._replica.place.name) != self._replica.place.name:
-            words = f"no plan `{request.match_info['plan'][:100]}` is served here"
-            response = refusal_response(CommandError(ExitCode.NOT_FOUND, words, f"it is {self._replica.place.name}"))
+            words = f"this server does not serve the plan `{request.match_info['plan'][:100]}`"
+            hint = f"it serves {self._replica.place.name}"
+            response = refusal_response(CommandError(ExitCode.NOT_FOUND, words, hint))
         else:
             response = await handler(request)
         if not response.prepared:
@@ -208,7 +205,7 @@ class Gateway:
         return web.Response(text=made, headers={"Content-Type": metrics.CONTENT_TYPE})
 
     async def _description(self, _: web.Request) -> Json:
-        """Imported on request: it loads the models, which are not needed before the first change."""
+        """Return the OpenAPI description. Its module is imported here because it loads all models."""
         openapi = await anyio.to_thread.run_sync(importlib.import_module, "planloop.server.api.openapi")
         found: Json = openapi.openapi_description(self._replica.place.name)
         return found
@@ -259,10 +256,10 @@ def _denied_response(denied: AccessDenied) -> web.Response:
 
 @frozen
 class GatewayOptions:
-    """How `plan serve` was asked to serve.
+    """Options of `plan serve`.
 
-    `names` are host names beside the address, `tls` the files of the certificate and its key, `page` is another build
-    of the page.
+    `names` are further host names, `tls` the files of the certificate and its key, `page` is the folder of another
+    build of the page.
     """
 
     names: tuple[str, ...] = ()
@@ -274,7 +271,7 @@ class GatewayOptions:
 
 
 def serve(place: PlanPaths, listener: socket.socket, options: GatewayOptions) -> None:
-    """Serves the plan of `place` on `listener` until Ctrl-C, and prints its links. Raises CommandError, StoreFailed."""
+    """Serve the plan of `place` on `listener` until Ctrl-C, and print its links. Raises CommandError, StoreFailed."""
     tls = auth.tls_context(*options.tls)
     scheme: auth.Scheme = "https" if tls else "http"
     address, port = listener.getsockname()[:2]
@@ -296,21 +293,21 @@ def serve(place: PlanPaths, listener: socket.socket, options: GatewayOptions) ->
 
     anyio.run(run)
     if any(not one.daemon for one in threading.enumerate() if one is not threading.main_thread()):
-        # A thread that waits for a hung owner would delay the exit; what it asked for is the owner's business.
+        # A thread that waits for a hung owner would delay the exit. The owner still handles the request.
         sys.stdout.flush()
         os._exit(0)
 
 
 def link_lines(plan: str, site: str, links: LinkTokens) -> list[str]:
-    """Return the links to print: the page with a token behind the `#`, which browsers never send.
+    """Return the links to print. They have the token after a `#`, because browsers do not send that part.
 
-    Without a `plan` there is nothing to change.
+    If `plan` is empty, only reports are served, which have no link for changes.
     """
     if not plan:
-        return [f"reports  {site}/#token={links.read}", "Ctrl-C ends this"]
+        return [f"reports  {site}/#token={links.read}", "Press Ctrl-C to quit."]
     lines = [f"{plan}  {site}/#token={links.change}"] if links.change else []
     return [
         *lines,
-        f"{'to look only' if lines else plan}  {site}/#token={links.read}",
-        "Ctrl-C ends this; the plan goes on",
+        f"{'read-only' if lines else plan}  {site}/#token={links.read}",
+        "Press Ctrl-C to quit. The plan keeps running.",
     ]

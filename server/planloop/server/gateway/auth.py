@@ -19,20 +19,22 @@ from planloop.client.exit_codes import CommandError, ExitCode
 from planloop.schemas.canonical_json import decode, encode
 from planloop.schemas.frozen import frozen
 
-# A page of another site can make a browser send requests here, and can point its own name at this machine. So the Host
-# must be one of ours (DNS rebinding), the Origin, if there is one, too (a foreign page), and the token is in a header
-# that a foreign page cannot set. There are no cookies: a browser would send them with every request, and to every other
-# port of this machine.
+# A page of another site can make a browser send requests here, and can point its host name at this machine. Therefore
+# the Host header must be a known one (against DNS rebinding), and the Origin header, if present, too (against foreign
+# pages). The token is in a header that a foreign page cannot set. There are no cookies, because a browser would send
+# them with every request and to every port of this machine.
 
 Right: TypeAlias = Literal["read", "change"]
 Scheme: TypeAlias = Literal["http", "https"]
 RIGHT: Final = web.RequestKey("right", str)
-"""What the token of a request allows."""
-PROTOCOL: Final = "planloop.v1"  # What a websocket speaks; its token travels beside it, as `token.…`.
-SAFE: Final = frozenset({"GET", "HEAD"})  # Nothing that these do changes anything.
-PORTS: Final[Mapping[str, int]] = {"http": 80, "https": 443}  # Those that a Host header leaves out.
+"""The right that a request's token gives."""
+PROTOCOL: Final = "planloop.v1"  # The websocket protocol. The token is offered as a second protocol, `token.…`.
+SAFE: Final = frozenset({"GET", "HEAD"})  # Methods that change nothing.
+PORTS: Final[Mapping[str, int]] = {"http": 80, "https": 443}  # Default ports, which a Host header omits.
 LINK: Final = "use the link that plan serve printed"
-SHOWN_CHARS_MAX: Final = 100  # Of what a stranger sent, in our answer.
+READ_ONLY: Final = "this link is read-only"
+READ_ONLY_HINT: Final = "use the other link that plan serve printed"
+SHOWN_CHARS_MAX: Final = 100  # Of header values that are repeated in an answer.
 
 HEADERS: Final[Mapping[str, str]] = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
@@ -66,8 +68,9 @@ class AccessDenied:
 
 @frozen
 class SiteNames:
-    """The names of a gateway, beside the address at which a request arrives: `hosts` as Host headers, `origins` as
-    pages have them. `scheme` and `port` are those that it listens with.
+    """The names under which a gateway answers, in addition to its address.
+
+    `hosts` are values of the Host header, `origins` of the Origin header. It listens with `scheme` at `port`.
     """
 
     scheme: Scheme
@@ -76,8 +79,9 @@ class SiteNames:
     origins: frozenset[str]
 
     def link(self, names: Sequence[str], address: str, machine: str) -> str:
-        """Return the origin to print in links: by the first of the given `names`, else by the listening address,
-        for which the name of the `machine` stands where it is every address.
+        """Return the origin to print in links: the first of `names`, or the listening address.
+
+        If the server listens on all addresses, it is the name of the `machine`.
         """
         if names:
             return _origins(self.scheme, self.port, names[0].lower())[-1]
@@ -87,8 +91,10 @@ class SiteNames:
 
 
 def site_names(scheme: Scheme, port: int, names: Iterable[str]) -> SiteNames:
-    """A gateway that answers at `port` to `names`: HOST (at that port), HOST:PORT, or SCHEME://HOST[:PORT] where
-    something in front of it takes the requests. Raises CommandError for what is none of these.
+    """Return the names of a gateway that listens at `port`.
+
+    Each of `names` is HOST (at that port), HOST:PORT, or SCHEME://HOST[:PORT] for a reverse proxy. Raises CommandError
+    for an invalid name.
     """
     origins = {origin for name in names for origin in _origins(scheme, port, name.lower())}
     return SiteNames(scheme, port, frozenset(origin.partition("://")[2] for origin in origins), frozenset(origins))
@@ -97,35 +103,33 @@ def site_names(scheme: Scheme, port: int, names: Iterable[str]) -> SiteNames:
 def _origins(scheme: Scheme, port: int, name: str) -> list[str]:
     said, _, host = name.rpartition("://")
     if said not in ("", *PORTS) or not host or any(char in "/?#@\\" or char.isspace() for char in host):
-        raise CommandError(ExitCode.USAGE, f"`{name}` is no name of a host", "HOST, HOST:PORT or https://HOST")
+        raise CommandError(ExitCode.USAGE, f"invalid host name `{name}`", "write HOST, HOST:PORT or https://HOST")
     bare, stated = _parted(host)
     if (stated and not stated.isdecimal()) or (":" in bare and not bare.endswith("]")):
-        raise CommandError(
-            ExitCode.USAGE, f"`{name}` ends in no port", "an IPv6 address stands in brackets: [::1]:7077"
-        )
+        raise CommandError(ExitCode.USAGE, f"invalid port in `{name}`", "write an IPv6 address in brackets: [::1]:7077")
     at = int(stated or (PORTS[said] if said else port))
     spoken = said or scheme
     return [f"{spoken}://{bare}:{at}", *([f"{spoken}://{bare}"] if at == PORTS[spoken] else [])]
 
 
 def _parted(host: str) -> tuple[str, str]:
-    """Split a Host header into host and port; the port is empty if there is none."""
+    """Split a Host header into host and port; the port may be empty."""
     bare, colon, port = ("", "", "") if host.endswith("]") else host.rpartition(":")
     return (bare, port) if colon else (host, "")
 
 
 def denied_place(headers: Mapping[str, str], names: SiteNames, arrived_at: str) -> AccessDenied | None:
-    """Refuse a request with a foreign host name, or from a page of another site.
+    """Refuse a request with an unknown host name, or from a page of another site.
 
-    `arrived_at` is the address of this machine that it reached, which nobody can point elsewhere: it is always ours.
+    `arrived_at` is the address of this machine at which the request arrived. As a host name, it is always allowed.
     """
     host = headers.get("Host", "").lower()
     if host not in names.hosts and not _is_at(host, arrived_at, names):
-        hint = f"{LINK}; plan serve --name NAME says what else it goes by"
-        return AccessDenied(421, f"this is not the host `{host[:SHOWN_CHARS_MAX]}`", hint)
+        hint = f"{LINK}, or allow the name: plan serve --name NAME"
+        return AccessDenied(421, f"unknown host name `{host[:SHOWN_CHARS_MAX]}`", hint)
     origin = headers.get("Origin")
     if origin is not None and origin.lower() not in (f"{names.scheme}://{host}", *names.origins):
-        return AccessDenied(403, f"a page of {origin[:SHOWN_CHARS_MAX]} may not ask here", LINK)
+        return AccessDenied(403, f"requests from pages of {origin[:SHOWN_CHARS_MAX]} are not allowed", LINK)
     return None
 
 
@@ -139,7 +143,7 @@ def _is_at(host: str, address: str, names: SiteNames) -> bool:
 
 
 def right_of(headers: Mapping[str, str], tokens: LinkTokens) -> Right | None:
-    """Return what the token of the request allows; None without a valid token."""
+    """Return the right that the request's token gives; None without a valid token."""
     given = _token(headers).encode(errors="replace")
     if tokens.change is not None and hmac.compare_digest(given, tokens.change.encode()):
         return "change"
@@ -149,9 +153,9 @@ def right_of(headers: Mapping[str, str], tokens: LinkTokens) -> Right | None:
 def denied_token(method: str, right: Right | None) -> AccessDenied | None:
     """Refuse a request without a token, or a change with a read-only token."""
     if right is None:
-        return AccessDenied(401, "a token is needed", f"{LINK}: its token is behind the #")
+        return AccessDenied(401, "the request has no valid token", f"{LINK}; its token follows the #")
     if method not in SAFE and right != "change":
-        return AccessDenied(403, "this link may only look", "plan serve prints the link that may change things, too")
+        return AccessDenied(403, READ_ONLY, READ_ONLY_HINT)
     return None
 
 
@@ -159,13 +163,12 @@ def denied_handshake(headers: Mapping[str, str]) -> AccessDenied | None:
     """Refuse a request that is not a websocket handshake, or offers another protocol."""
     if headers.get("Upgrade", "").strip().lower() != "websocket":
         return AccessDenied(
-            426, "this is a websocket", f"ask for it with Upgrade: websocket and the protocol {PROTOCOL}"
+            426, "this path is a websocket", f"send `Upgrade: websocket` and offer the protocol {PROTOCOL}"
         )
     offered = _offered(headers)
     if offered and PROTOCOL not in offered:
-        return AccessDenied(
-            400, f"the websocket speaks {PROTOCOL}", "offer it in Sec-WebSocket-Protocol, beside the token"
-        )
+        hint = "offer it in Sec-WebSocket-Protocol, together with the token"
+        return AccessDenied(400, f"the websocket's protocol is {PROTOCOL}", hint)
     return None
 
 
@@ -173,16 +176,16 @@ def _token(headers: Mapping[str, str]) -> str:
     scheme, _, token = headers.get("Authorization", "").partition(" ")
     if scheme.lower() == "bearer":
         return token.strip()
-    # A browser's websocket takes no headers of its own, but names protocols.
+    # A page cannot set headers of a websocket request, only its protocols.
     return next((one.removeprefix("token.") for one in _offered(headers) if one.startswith("token.")), "")
 
 
 def _offered(headers: Mapping[str, str]) -> list[str]:
-    said = headers.get("Sec-WebSocket-Protocol", "")
-    return [one.strip() for one in said.split(",") if one.strip()]
+    protocols = headers.get("Sec-WebSocket-Protocol", "")
+    return [one.strip() for one in protocols.split(",") if one.strip()]
 
 
-# The tokens of a plan's links: made once, kept in its state folder for this user alone, so that links stay good.
+# The tokens of a plan's links. They are kept in its state folder, readable only by this user, so that links stay valid.
 
 FILE: Final = "links.json"
 TOKEN_CHARS_MIN: Final = 32
@@ -190,15 +193,15 @@ OTHERS_MODE: Final = 0o077  # The bits of a mode that let other users read a fil
 
 
 def load_tokens(folder: Path, mint: Callable[[], str]) -> LinkTokens:
-    """Return the tokens of the plan whose state is in `folder`; created with `mint` unless there are valid ones.
+    """Return the tokens of the plan whose state is in `folder`; create them with `mint` if there are no valid ones.
 
-    Where nothing can be written they are good for as long as this process.
+    If the folder is not writable, new tokens are valid only for this process.
     """
     return _known(folder) or _new_tokens(folder, mint)
 
 
 def create_tokens(folder: Path, mint: Callable[[], str]) -> LinkTokens:
-    """Create new tokens over the old: all links that were given out are revoked. Raises OSError."""
+    """Replace the tokens, which revokes all earlier links. Raises OSError."""
     tokens = LinkTokens(read=mint(), change=mint())
     _written(folder, tokens, mint()).replace(folder / FILE)
     return tokens
@@ -219,9 +222,9 @@ class Links:
         return replace(self._tokens, change=None) if self._read_only else self._tokens
 
     def look(self, moved: set[str]) -> None:
-        """Reload the tokens if their file is among the changed ones, or if those are unknown.
+        """Reload the tokens if their file has changed, or if it is unknown which files have (`moved` is empty).
 
-        `dead` is set for those who came by an old one.
+        If the tokens are new, set `dead`, which closes connections that use an old token.
         """
         found = _known(self._folder) if not moved or FILE in moved else None
         if found is not None and found != self._tokens:
@@ -244,7 +247,7 @@ def _new_tokens(folder: Path, mint: Callable[[], str]) -> LinkTokens:
     except OSError:
         return tokens
     try:
-        # Whoever comes first has made them, if two begin at once; what is damaged or open to others is replaced.
+        # If two processes start at once, the first one's tokens win. An invalid or readable file is replaced.
         os.link(beside, folder / FILE)
     except OSError:
         if (known := _known(folder)) is not None:
@@ -269,14 +272,11 @@ def read_tokens(file: Path) -> Mapping[str, str]:
 
 
 def write_tokens(file: Path, tokens: Mapping[str, str], suffix: str) -> Path:
-    """Write a file beside `file` that only this user can read, to be renamed to it. Raises OSError."""
+    """Write a temporary file next to `file` that only this user can read, and return it. Raises OSError."""
     beside = file.with_name(f"{file.name}.{suffix}")
     with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as opened:
         opened.write(encode(dict(tokens)))
     return beside
-
-
-# TLS for the gateway, from the files that a person names.
 
 
 def tls_context(certificate: Path | None, key: Path | None) -> ssl.SSLContext | None:
@@ -287,9 +287,9 @@ def tls_context(certificate: Path | None, key: Path | None) -> ssl.SSLContext | 
         return None
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     try:
-        context.load_cert_chain(certificate, key, password=lambda: "")  # Nobody is asked for one in the background.
+        context.load_cert_chain(certificate, key, password=lambda: "")  # Do not ask for a password.
     except (OSError, ValueError) as error:
         words = getattr(error, "strerror", None) or getattr(error, "reason", None) or error
-        hint = "both are PEM files that this user can read, the key one of that certificate and without a password"
-        raise CommandError(ExitCode.USAGE, f"{certificate} cannot be used: {words}", hint) from None
+        hint = "use two readable PEM files: the certificate and its key, without a password"
+        raise CommandError(ExitCode.USAGE, f"cannot use {certificate}: {words}", hint) from None
     return context

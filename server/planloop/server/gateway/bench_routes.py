@@ -1,7 +1,7 @@
 """Routes of benchmark suites, runs and comparisons. Read-only.
 
-`planloop.server.bench` makes the answers. Reading and folding run in threads, so that clients of the plan do not wait
-for a large run. The events of a live run are folded as they are written.
+`planloop.server.bench` creates the answers. Runs are read in threads, so that other clients do not wait for a large
+run. The events of a live run are processed as they are written.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ from planloop.server.gateway.websockets import NORMAL_CLOSE, HoldSocket, SocketE
 from planloop.server.http_api import Answer, OperationHandler
 
 Read = TypeVar("Read")
-READS_AT_ONCE: Final = 4  # Each holds a thread.
+READS_AT_ONCE: Final = 4  # Each uses a thread.
 MESSAGES: Final = frozenset(
     {"run/open", "run/resume", "run/close", "case/start", "tool/call", "check/result", "case/end"}
 )
-"""Types of events that say how a run goes on."""
+"""Types of events that show the progress of a run."""
 
 
 @frozen
 class ReportFolders:
-    """The folder of suites beside those that are shipped, and that of the runs. Both may be missing."""
+    """The folder of additional suites, and the folder of runs. Both may be missing."""
 
     suites: Path
     reports: Path
 
 
 class BenchRoutes:
-    """The suites and runs in two folders; `websocket` answers a request with a websocket."""
+    """Handlers for the suites and runs in two folders. `websocket` answers a request with a websocket."""
 
     def __init__(self, folders: ReportFolders, websocket: HoldSocket) -> None:
         self._reports = ReportsFolder(folders.reports)
@@ -56,7 +56,7 @@ class BenchRoutes:
         self._limiter = anyio.CapacityLimiter(READS_AT_ONCE)
 
     def handlers(self) -> dict[str, OperationHandler]:
-        """The handlers by the names of their operations."""
+        """Return the handlers by operation name."""
         suites, library = self._suites, self._library
         return {
             "listSuites": self._reading(lambda _: suites.listed()),
@@ -72,7 +72,7 @@ class BenchRoutes:
         }
 
     def _reading(self, step: Callable[[web.Request], Answer]) -> OperationHandler:
-        """A handler that runs `step` in a thread."""
+        """Return a handler that runs `step` in a thread."""
         return lambda request: self._read(partial(step, request))
 
     async def _read(self, step: Callable[[], Read]) -> Read:
@@ -85,7 +85,7 @@ class BenchRoutes:
         return case_presenter.entry_json(self._library, name, case_id, query["model"], int(query.get("trial", 1)))
 
     def _blob(self, request: web.Request) -> web.Response:
-        """What a check saw. A browser must not render it as a page: agents wrote it."""
+        """Return a file that a check recorded. A browser must not render it as a page, because agents wrote it."""
         with self._reports.opened(_run(request), *case_presenter.blob_parts(request.match_info["digest"])) as file:
             media = case_presenter.media_of(file)
             content = file.read(OUTPUT_KEPT_BYTES_MAX)
@@ -94,7 +94,7 @@ class BenchRoutes:
         return web.Response(body=content, headers=headers)
 
     async def _tail(self, request: web.Request) -> web.StreamResponse:
-        """Frames `{"seq", "state", "events"}` whenever a run goes on, those over `after` first."""
+        """Send frames `{"seq", "state", "events"}`: the events after `after`, then new ones as they are written."""
         name, after = _run(request), int(request.query.get("after", 0))
         await self._read(partial(self._library.run, name))
         follow = partial(self._follow, name, after)
@@ -111,7 +111,7 @@ class BenchRoutes:
         return NORMAL_CLOSE
 
     def _frame(self, name: RunName, after: int) -> JsonObject:
-        """What became of the run since the event `after`, the newest of it."""
+        """Return the newest events of the run after the event `after`, and its state."""
         try:
             run = self._library.run(name)
         except CommandError as halt:
@@ -125,7 +125,7 @@ class BenchRoutes:
 
 
 def _event(event: BenchEvent) -> JsonObject:
-    """An event in a line."""
+    """Return an event with a short text."""
     entry: JsonObject = {"case": event.case, "model": event.model, "trial": event.trial, "attempt": event.attempt}
     return {"seq": event.seq, "ts": event.ts, "type": event.type, **entry, "words": _words(event.type, event.data)}
 
@@ -133,7 +133,7 @@ def _event(event: BenchEvent) -> JsonObject:
 def _words(type_: str, data: JsonObject) -> str:
     match type_:
         case "case/start":
-            return "begins"
+            return "starts"
         case "tool/call":
             return f"calls {data.get('tool', '')}"
         case "check/result":
@@ -143,7 +143,7 @@ def _words(type_: str, data: JsonObject) -> str:
         case "run/close":
             return "the run is complete" if data.get("complete") else f"the run ends with {data.get('errors')} errors"
         case _:
-            return {"run/open": "the run begins", "run/resume": "the run is gone on with"}[type_]
+            return {"run/open": "the run starts", "run/resume": "the run is resumed"}[type_]
 
 
 def _run(request: web.Request) -> RunName:

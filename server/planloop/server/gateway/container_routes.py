@@ -32,7 +32,7 @@ from planloop.schemas.log.record import record_from_json
 from planloop.schemas.objects.container import CONTAINER_KIND, OVER
 from planloop.schemas.resource import Resource
 from planloop.server import history_views
-from planloop.server.gateway.auth import RIGHT
+from planloop.server.gateway.auth import READ_ONLY, READ_ONLY_HINT, RIGHT
 from planloop.server.gateway.owner_proxy import OwnerProxy
 from planloop.server.gateway.replica import LogReplaced, PlanReplica, RecordFrame
 from planloop.server.gateway.websockets import (
@@ -45,8 +45,6 @@ from planloop.server.gateway.websockets import (
 )
 from planloop.server.http_api import OperationHandler
 
-# Which container is meant, and who works with it. What it is and how it stands is `description.py`'s.
-
 
 def require_container(plan: ObjectsView, name: str) -> Resource:
     """Return the container of that name. Raises CommandError."""
@@ -55,24 +53,24 @@ def require_container(plan: ObjectsView, name: str) -> Resource:
         raise CommandError(
             ExitCode.NOT_FOUND,
             f"no {CONTAINER_KIND}/{name[:80]} in this plan",
-            "plan get containers lists what there is",
+            "plan get containers lists them",
         )
     return item
 
 
-# A conversation with the agent that works with a container, over a websocket that ends with the container.
+# A chat with the agent that works with a container, over a websocket that closes when the container ends.
 #
-# What a person says goes the way of `plan send`; what the agent is told, says and calls comes from the log, in the form
-# of `conversation/AGENT`: first what was said before, then each thing as it comes.
+# Messages of the operator are sent as by `plan send`. The conversation comes from the log, in the format of
+# `conversation/AGENT`: first the past items, then each new one.
 
-CHAT_AGAIN: Final = SocketEnd(1012, "the plan was begun anew: come again")
+CHAT_AGAIN: Final = SocketEnd(1012, "the log was replaced: reconnect")
 DELIVERIES: Final = frozenset({"queue", "steer", "interrupt"})
 ID_CHARS_MAX: Final = 64
 
 
 @frozen
 class ContainerChat:
-    """A chat about a container with the agent that works in it; `right` is what the person may do."""
+    """A chat with the agent that works in a container. `right` is the right of the operator's token."""
 
     replica: PlanReplica
     owner: OwnerProxy
@@ -83,7 +81,7 @@ class ContainerChat:
 
 
 def chat_steps(chat: ContainerChat, listener: SocketListener) -> list[SocketStep]:
-    """Return the steps of the chat with `listener`, until either side ends it."""
+    """Return the steps of the chat with `listener`."""
     hear = partial(listener.hear, partial(_hear, chat, listener))
     return [partial(_tell, chat, listener), hear, partial(_say, chat, listener)]
 
@@ -103,14 +101,14 @@ async def _tell(chat: ContainerChat, listener: SocketListener) -> SocketEnd:
         )
         await listener.tell(_ended(ended))
         return NORMAL_CLOSE
-    told = int(past["rev"])  # The log may be further than the fold was.
+    told = int(past["rev"])  # The log may have newer records than the replica had.
     names = (encode(chat.agent), encode(chat.container))
     try:
         while True:
             frame = await chat.replica.frame_after(rev, generation)
             rev = frame.last
             if not any(name in frame.body for name in names):
-                continue  # Most are about others, and are not even read.
+                continue  # Most records are about other objects; do not decode them.
             more = await _conversation(chat, {"after": str(told)})
             told = int(more["rev"])
             if more["items"]:
@@ -124,7 +122,7 @@ async def _tell(chat: ContainerChat, listener: SocketListener) -> SocketEnd:
 
 
 async def _say(chat: ContainerChat, listener: SocketListener) -> SocketEnd:
-    """Send what the agent's model writes while it writes it; the log has the whole later."""
+    """Send the text of the agent's model while it is written. The log has the whole reply later."""
     async with aclosing(chat.tokens.listen()) as heard:
         async for said in heard:
             if said["agent"] == chat.agent:
@@ -139,7 +137,7 @@ async def _conversation(chat: ContainerChat, query: dict[str, str]) -> JsonObjec
 
 
 def _events(chat: ContainerChat, frame: RecordFrame) -> list[JsonObject]:
-    """Return the events of a frame that matter to the chat, beside the conversation itself."""
+    """Return the events of a frame for the chat that are not items of the conversation."""
     found: list[JsonObject] = []
     for raw in decode(frame.body)["records"]:
         for event in chat_events.chat_events(record_from_json(raw), chat.agent, chat.container):
@@ -156,7 +154,7 @@ def _ended(event: ContainerEnded) -> JsonObject:
 
 
 async def _hear(chat: ContainerChat, listener: SocketListener, said: Json) -> None:
-    """Send the person's message to the agent, and report the outcome."""
+    """Send the operator's message to the agent, and report the outcome."""
     identity = str(said.get("id", ""))[:ID_CHARS_MAX] if isinstance(said, dict) else ""
     try:
         sent = await _sent(chat, said)
@@ -168,56 +166,53 @@ async def _hear(chat: ContainerChat, listener: SocketListener, said: Json) -> No
 
 async def _sent(chat: ContainerChat, said: Json) -> JsonObject:
     if not isinstance(said, dict) or not isinstance(text := said.get("text"), str) or not text.strip():
-        raise CommandError(ExitCode.USAGE, "there is nothing to say", 'send {"text": "…"}')
+        raise CommandError(ExitCode.USAGE, "the message is empty", 'send {"text": "…"}')
     if len(text.encode(errors="replace")) > MESSAGE_BYTES_MAX:
-        raise CommandError(
-            ExitCode.USAGE, f"that is longer than {MESSAGE_BYTES_MAX} bytes", "put it into a file and name that"
-        )
+        hint = "write the text into a file and send its path"
+        raise CommandError(ExitCode.USAGE, f"the message is longer than {MESSAGE_BYTES_MAX} bytes", hint)
     delivery = said.get("delivery", "steer")
     if delivery not in DELIVERIES:
-        raise CommandError(ExitCode.USAGE, "that is no way to deliver", f"one of {', '.join(sorted(DELIVERIES))}")
+        raise CommandError(ExitCode.USAGE, "unknown delivery", f"use one of {', '.join(sorted(DELIVERIES))}")
     if chat.right != "change":
-        raise CommandError(
-            ExitCode.REFUSED, "this link may only look", "plan serve prints the link that may change things, too"
-        )
+        raise CommandError(ExitCode.REFUSED, READ_ONLY, READ_ONLY_HINT)
     place = chat.replica.place
     if await chat.replica.read(lambda: owner_lock.current_owner(place.folder)) is None:
         name = place.file.name if place.file is not None else "FILE"
-        hint = f"plan apply {name} --detach keeps it running; then say it again"
-        raise CommandError(ExitCode.NOT_FOUND, f"nobody runs {place.name}, so no agent can answer", hint)
+        hint = f"start it with plan apply {name} --detach, then send the message again"
+        raise CommandError(ExitCode.NOT_FOUND, f"{place.name} is not running, so no agent can answer", hint)
     body: JsonObject = {"to": chat.agent, "text": text, "delivery": delivery, "asks": True}
     answer = await chat.owner.post("send", body)
     first = answer["sent"][0]
     return {"message": first["id"], "state": first["state"]}
 
 
-# What a container writes, for people who look: the newest page at once, what comes as it comes, older pages on demand.
+# The output of a container: the newest page, then new output as it is written, and older pages on request.
 #
-# While somebody runs the plan, it is in the file that the owner keeps; with nobody there, the engine is asked for what
-# it has; what has gone is in a blob of the log. Pages are bounded, and who reads too slowly is let go, and comes again.
+# While an owner is running, the output is in the owner's file. Otherwise it comes from the container engine, or, for a
+# removed container, from a blob of the log. Pages are bounded, and a client that reads too slowly is disconnected.
 
-ELSEWHERE: Final = SocketEnd(1012, "nobody runs the plan any more: come again")
+ELSEWHERE: Final = SocketEnd(1012, "the plan is not running any more: reconnect")
 
 
 def older_output(replica: PlanReplica, name: str, log: str, before: int) -> JsonObject:
-    """Return the page before the byte `before` of the output `log`. Raises CommandError if that output is gone."""
+    """Return the page before the byte `before` of the output `log`. Raises CommandError if it is not available."""
     item = require_container(replica, name)
     try:
         with _open_output(replica, item) as file:
             if _output_key(file, item) != log:
                 raise CommandError(
-                    ExitCode.NOT_FOUND, "older output is not kept", "logs: of the container says how much is"
+                    ExitCode.NOT_FOUND, "older output was dropped", "to keep more, raise `logs` of the container"
                 )
             start, content = read_page(file, before, LOG_PAGE_BYTES)
     except OSError:
         raise CommandError(
-            ExitCode.NOT_FOUND, f"{item.address} has written nothing", "plan describe says how it is"
+            ExitCode.NOT_FOUND, f"{item.address} has no output", f"plan describe {item.address} shows its state"
         ) from None
     return {"log": log, "start": start, "text": content.decode(errors="replace")}
 
 
 def _open_output(replica: PlanReplica, item: Resource) -> BinaryIO:
-    """Open the output that was kept. Raises OSError if there is none."""
+    """Open the stored output. Raises OSError if nothing is stored."""
     try:
         return _output_path(replica, item).open("rb")
     except OSError:
@@ -228,7 +223,7 @@ def _open_output(replica: PlanReplica, item: Resource) -> BinaryIO:
 
 
 def _output_key(file: BinaryIO, item: Resource) -> str:
-    """Return the key that tells one output from another."""
+    """Return the key that identifies an output."""
     return str(item.status.get("log")) if isinstance(file, io.BytesIO) else file_key(file)
 
 
@@ -241,7 +236,7 @@ def _kept_output(replica: PlanReplica, item: Resource) -> bytes | None:
 
 
 async def follow_output(replica: PlanReplica, item: Resource, listener: SocketListener) -> SocketEnd:
-    """Send the newest page, then all that follows, until the client disconnects. Raises SocketClosed."""
+    """Send the newest page, then new output, until the client disconnects. Raises SocketClosed."""
     if owner_lock.current_owner(replica.place.folder) is None and await _from_engine(replica, item, listener):
         return NORMAL_CLOSE
     folder = state_files.run_folder(replica.place.folder)
@@ -301,7 +296,7 @@ async def _from_engine(replica: PlanReplica, item: Resource, listener: SocketLis
 
 
 async def _past(engine: ContainerEngine, ref: str) -> tuple[bytes, int]:
-    """Return the last page of its log, and the size of all of it in bytes."""
+    """Return the last page of a container's log, and the size of the whole log in bytes."""
     kept: deque[bytes] = deque()
     seen = held = 0
     async with aclosing(engine.logs(ref, is_following=False)) as pieces:
@@ -314,7 +309,7 @@ async def _past(engine: ContainerEngine, ref: str) -> tuple[bytes, int]:
 
 
 async def _after(engine: ContainerEngine, ref: str, seen: int) -> AsyncGenerator[bytes, None]:
-    """Yield what it writes after the first `seen` bytes."""
+    """Yield the output of a container after the first `seen` bytes."""
     async with aclosing(engine.logs(ref)) as pieces:
         async for piece in pieces:
             yield piece[seen:]
@@ -322,7 +317,7 @@ async def _after(engine: ContainerEngine, ref: str, seen: int) -> AsyncGenerator
 
 
 class ContainerRoutes:
-    """The containers of one plan; `websocket` answers a request with a websocket."""
+    """Handlers for the containers of one plan. `websocket` answers a request with a websocket."""
 
     def __init__(self, replica: PlanReplica, owner: OwnerProxy, tokens: TokenStream, websocket: HoldSocket) -> None:
         self._replica = replica
@@ -331,7 +326,7 @@ class ContainerRoutes:
         self._websocket = websocket
 
     def handlers(self) -> dict[str, OperationHandler]:
-        """The handlers by the names of their operations."""
+        """Return the handlers by operation name."""
         return {"readContainerLog": self._older, "followContainerLog": self._logs, "chat": self._chat}
 
     async def _older(self, request: web.Request) -> Json:

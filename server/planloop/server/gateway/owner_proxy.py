@@ -1,4 +1,4 @@
-"""Forward changes to the plan's owner, or open the plan for the moment of a change."""
+"""Forward changes to the plan's owner. If none is running, own the plan for the time of the change."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from planloop.server import payloads
 from planloop.server.gateway.replica import PlanReplica
 from planloop.server.read_queries import OwnerInfo
 
-SEEN_S: Final = 2.0  # A client reads back its change: wait this long for the replica to have it.
-HOST_S: Final = 2.0  # An owner answers this in a millisecond; do not wait for a hung one.
+SEEN_S: Final = 2.0  # To wait for the replica after a change, so that the client can read its change back.
+HOST_S: Final = 2.0  # An owner answers `status` within a millisecond. Do not wait longer for a hung one.
 AUTHOR: Final = "web"  # All changes through the gateway are signed as `human:web`, whatever the body says.
 AT_ONCE: Final = 8  # Concurrent changes; each holds a thread.
 
@@ -43,7 +43,7 @@ class OwnerProxy:
         return answer
 
     async def host(self) -> OwnerInfo:
-        """Return who runs the plan; without a process if no owner answers in time."""
+        """Return the plan's owner process; without a pid if no owner answers in time."""
         try:
             ask = partial(self._owner.get, "status")
             found = await anyio.to_thread.run_sync(ask, limiter=self._host_limiter, abandon_on_cancel=True)
@@ -53,9 +53,9 @@ class OwnerProxy:
         return OwnerInfo(found["plan"], found["pid"], found["version"], found["file"])
 
     async def get(self, path: str, query: dict[str, str]) -> Json:
-        """Return the owner's answer to GET `path`, for what the replica does not have. Raises CommandError."""
+        """Return the owner's answer to GET `path`, for reads that the replica cannot answer. Raises CommandError."""
         return await self._in_thread(partial(self._client.get, path, **query))
 
     async def _in_thread(self, step: Callable[[], Json]) -> Json:
-        # Abandoned when the gateway ends: a hung owner must not delay Ctrl-C.
+        # Abandoned when the gateway stops: a hung owner must not delay Ctrl-C.
         return await anyio.to_thread.run_sync(step, limiter=self._limiter, abandon_on_cancel=True)

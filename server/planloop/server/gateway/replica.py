@@ -1,4 +1,4 @@
-"""Follow the log and fold it in this process: every read of the gateway is answered from here."""
+"""The gateway's copy of a plan: it follows the log, folds it, and answers all reads."""
 
 from __future__ import annotations
 
@@ -26,11 +26,10 @@ from planloop.schemas.json_patch import PatchFailed
 from planloop.schemas.log.record import Record
 from planloop.schemas.resource import Resource
 
-# Frames: records as they are sent to listeners, built once for all of them. A frame is `{"rev": N, "records": [...]}`
-# with the records as the log has them. The newest frames are kept. A listener that is at the start of a kept frame gets
-# that frame; for any other, a frame is read from the log.
+# A frame is `{"rev": N, "records": [...]}` with consecutive records of the log. It is built once for all listeners, and
+# the newest frames are kept. For a listener whose position is not the start of a kept frame, one is read from the log.
 
-FRAME_BYTES_MAX: Final = 256 << 10  # A frame ends with the record that passes this: one record may be larger.
+FRAME_BYTES_MAX: Final = 256 << 10  # A frame ends with the record that exceeds this; a single record may be larger.
 FRAMES_KEPT_MAX: Final = 10_000  # Frames; older ones are read from the log again.
 FRAMES_KEPT_BYTES_MAX: Final = 32 << 20  # The same, in bytes.
 
@@ -45,7 +44,7 @@ class RecordFrame:
 
 
 def record_frames(lines: Iterable[tuple[int, str]]) -> list[RecordFrame]:
-    """The frames that hold `lines`: consecutive records, each as its revision and its JSON."""
+    """Return frames with `lines`: consecutive records, each as its revision and its JSON."""
     frames: list[RecordFrame] = []
     first, bodies, size = 0, list[bytes](), 0
     last = 0
@@ -64,34 +63,31 @@ def _frame(first: int, last: int, bodies: list[bytes]) -> RecordFrame:
 
 
 class FrameCache:
-    """The newest frames, each following the one before it."""
+    """The newest frames, without gaps."""
 
     def __init__(self) -> None:
         self._frames: dict[int, RecordFrame] = {}
         self._bytes = 0
 
     def add(self, frame: RecordFrame) -> None:
-        """Keeps `frame`; the oldest go when it is too much."""
+        """Add `frame`, and drop the oldest frames over the limits."""
         self._frames[frame.first] = frame
         self._bytes += len(frame.body)
         while len(self._frames) > FRAMES_KEPT_MAX or self._bytes > FRAMES_KEPT_BYTES_MAX:
             self._bytes -= len(self._frames.pop(next(iter(self._frames))).body)
 
     def after(self, rev: int) -> RecordFrame | None:
-        """The frame that begins with the revision after `rev`, if it is kept."""
+        """Return the frame that starts with the revision after `rev`, if it is kept."""
         return self._frames.get(rev + 1)
 
     def clear(self) -> None:
-        """Forgets all: the log is another."""
+        """Drop all frames, because the log was replaced."""
         self._frames.clear()
         self._bytes = 0
 
 
 class PlanSnapshot:
-    """A `plan_reader.PlanReader` of one revision, which later records do not change. Safe for threads.
-
-    `log` identifies the log.
-    """
+    """A thread-safe `plan_reader.PlanReader` of one revision. `log` identifies the log."""
 
     def __init__(
         self, folder: Path, rev: int, epoch: int, log: str, objects: Mapping[str, Resource], reader: LogReader
@@ -111,7 +107,7 @@ class PlanSnapshot:
         with self._making:
             if self._view is None:
                 self._view = MemoryView(self._objects.values(), self.rev)
-                # Sort now: afterwards no read changes the view, so threads can share it.
+                # `list` sorts lazily. Do it now, so that later reads do not change the view and threads can share it.
                 for kind in {one.kind for one in self._objects.values()}:
                     self._view.list(kind)
             return self._view
@@ -129,24 +125,24 @@ class PlanSnapshot:
         return tail_file.open_output(self._folder, op)
 
 
-# The replica opens the log read-only and reads on whenever it changes, so it works with an owner, without one, and
-# while another owner takes over. It only sees durable records: SQLite shows a reader no commit that is not flushed. A
-# missing or damaged log is a `fault`, raised for every request. A log that was replaced is a new `generation`, and
+# The replica opens the log read-only and reads new records when it changes, so it works with and without an owner, and
+# while another owner takes over. It sees only durable records, because SQLite hides commits that are not flushed. If
+# the log is missing or damaged, every request raises the error. If the log is replaced, `generation` increases, and
 # listeners start again.
 
 T = TypeVar("T")
 OnRecord: TypeAlias = Callable[[Record], None]
 OnMove: TypeAlias = Callable[[set[str]], None]
 
-PAGE: Final = 500  # Records read at once.
-GATHER_S: Final = 0.003  # A commit moves the log just before it can be read, and in a burst others follow.
-BUSY_S: Final = 0.02  # The same while records keep coming: fewer frames with more records, at no visible delay.
-LATE_S: Final = (0.01, 0.04)  # Further looks after a commit that may not be readable yet: its disk may be slow.
-READS_AT_ONCE: Final = 4  # Each holds a thread.
+PAGE: Final = 500  # Records per read.
+GATHER_S: Final = 0.003  # To wait before reading: the file changes just before a commit is readable, often in bursts.
+BUSY_S: Final = 0.02  # The same during a burst: fewer frames with more records, without a visible delay.
+LATE_S: Final = (0.01, 0.04)  # To wait before further reads, if a commit is not readable yet because of a slow disk.
+READS_AT_ONCE: Final = 4  # Each uses a thread.
 
 
 class LogReplaced(Exception):
-    """The log is another than the one whose revisions were listened to."""
+    """Another log has replaced the followed one."""
 
 
 class PlanReplica:
@@ -162,7 +158,7 @@ class PlanReplica:
         self._limiter = anyio.CapacityLimiter(READS_AT_ONCE)
         self._moment: PlanSnapshot | None = None
         self._kept = FrameCache()
-        self._fault: CommandError | None = None
+        self._error: CommandError | None = None
         self._listeners: list[OnRecord] = []
         self._watchers: list[OnMove] = []
         self._moved = anyio.Event()
@@ -180,12 +176,12 @@ class PlanReplica:
 
     @property
     def log(self) -> str:
-        """Identifies this log, should another replace it; empty while it has no record."""
+        """Identifies the log, so that clients notice a replacement; empty while the log has no record."""
         return self._log_id
 
     @property
     def view(self) -> MemoryView:
-        """The fold as of `rev`."""
+        """The objects at `rev`."""
         return self._view
 
     def get(self, address: str) -> Resource | None:
@@ -201,7 +197,7 @@ class PlanReplica:
         return tail_file.open_output(self.place.folder, op)
 
     def moment(self) -> PlanSnapshot:
-        """The plan as it is now, for reads that take a while. Raises CommandError as `require`."""
+        """Return a snapshot of the plan, for reads in threads. Raises CommandError like `require`."""
         self.require()
         if self._moment is None or self._moment.rev != self.rev:
             objects = self.view.copied()
@@ -209,16 +205,16 @@ class PlanReplica:
         return self._moment
 
     def require(self) -> None:
-        """Raises CommandError when there is no sound log to read from."""
-        if self._fault is not None:
-            raise self._fault
+        """Raise CommandError if the log is missing or damaged."""
+        if self._error is not None:
+            raise self._error
 
     def on_record(self, listener: OnRecord) -> None:
-        """Calls `listener` with each record that is folded from now on."""
+        """Call `listener` with each record that is folded from now on."""
         self._listeners.append(listener)
 
     def on_move(self, watcher: OnMove) -> None:
-        """Calls `watcher` with the names that moved in the state folder; none when nobody knows which did."""
+        """Call `watcher` with the names of changed files in the state folder; with none if they are unknown."""
         self._watchers.append(watcher)
 
     async def read(self, step: Callable[[], T]) -> T:
@@ -226,7 +222,7 @@ class PlanReplica:
         return await anyio.to_thread.run_sync(step, limiter=self._limiter, abandon_on_cancel=True)
 
     async def load(self) -> None:
-        """Folds the log as it is now; afterwards it is sound, or `require` says what is wrong with it."""
+        """Read the whole log. If it is missing or damaged, `require` raises the error."""
         try:
             loaded = await anyio.to_thread.run_sync(self._load)
         except (EngineError, PatchFailed) as error:
@@ -236,7 +232,7 @@ class PlanReplica:
         self._position, self._epoch, self._log_id = loaded.position, loaded.epoch, loaded.log_id
         self.generation += 1
         self._kept.clear()
-        self._fault = None
+        self._error = None
         self._wake()
 
     def _load(self) -> FoldedLog:
@@ -244,7 +240,7 @@ class PlanReplica:
         return self.reader.load()
 
     async def run(self) -> None:
-        """Follows the log until cancelled, wherever its folder comes and goes."""
+        """Follow the log until cancelled, even if its folder is removed and created again."""
         while True:
             folder = _nearest(self.place.folder)
             known = _identity(folder)
@@ -255,14 +251,14 @@ class PlanReplica:
                     await self._look({os.path.basename(path) for path in batch})  # noqa: PTH119 - of every write
 
     async def frame_after(self, rev: int, generation: int) -> RecordFrame:
-        """The next records over `rev`, waiting for the first. Raises LogReplaced when the log is another by now."""
+        """Return the next records after `rev`; wait until there is one. Raises LogReplaced."""
         while generation == self.generation and rev >= self.rev:
             await self._moved.wait()
         if generation != self.generation:
             raise LogReplaced
         if (kept := self._kept.after(rev)) is not None:
             return kept
-        # Never beyond what is folded, so that who has caught up stands where a kept frame begins.
+        # Not beyond the folded records, so that a listener that has caught up is at the start of a kept frame.
         wanted = min(PAGE, self.rev - rev)
         try:
             frames = await self.read(lambda: record_frames(self.reader.lines(rev, wanted)))
@@ -273,12 +269,12 @@ class PlanReplica:
         return frames[0]
 
     async def until(self, rev: int) -> None:
-        """Returns when `rev` is folded."""
+        """Wait until `rev` is folded."""
         while rev > self.rev:
             await self._moved.wait()
 
     async def moved(self) -> None:
-        """Returns when something was folded since."""
+        """Wait until another record is folded."""
         await self._moved.wait()
 
     def close(self) -> None:
@@ -286,7 +282,7 @@ class PlanReplica:
         self.reader.close()
 
     async def _look(self, moved: set[str]) -> None:
-        """Reads on if the log may have moved: when a name of it did, or when nobody knows what did."""
+        """Read new records if files of the log have changed, or if the changed files are unknown."""
         for watcher in self._watchers:
             watcher(moved)
         if moved and not backend.has_log_changed(moved):
@@ -300,13 +296,13 @@ class PlanReplica:
                 return
 
     async def _read_on(self) -> bool:
-        """Folds what was written since; whether there was anything."""
+        """Read and fold new records. Return whether there were any."""
         before = self.rev, self.generation
         try:
             while await self._read_page() == PAGE:
-                await anyio.lowlevel.checkpoint()  # Others have their turn between the pages of a long stretch.
+                await anyio.lowlevel.checkpoint()  # Let other tasks run between the pages.
         except StoreFailed as error:
-            self._fail(error)  # What was read stands: it may be the disk, or the folder may come back.
+            self._fail(error)  # Keep the objects, because the disk or the folder may come back.
         except (StoreCorrupt, PatchFailed):
             await self.load()
         return (self.rev, self.generation) != before
@@ -315,7 +311,7 @@ class PlanReplica:
         page = await anyio.to_thread.run_sync(self.reader.follow, self._position, PAGE)
         for entry in page:
             self._fold(entry)
-        self._fault = None
+        self._error = None
         for frame in record_frames((entry.position.rev, entry.line) for entry in page):
             self._kept.add(frame)
         if page:
@@ -331,12 +327,12 @@ class PlanReplica:
 
     def _fail(self, error: EngineError | PatchFailed) -> None:
         if state_files.has_log(self.place.folder):
-            self._fault = error_report.explain_exception(error) or CommandError(
-                ExitCode.FAILED, f"the log does not fold: {error}", "plan replay"
+            self._error = error_report.explain_exception(error) or CommandError(
+                ExitCode.FAILED, f"cannot compute the state from the log: {error}", "check the log: plan replay"
             )
             return
-        hint = "plan apply FILE makes it anew; this page then shows it"
-        self._fault = CommandError(ExitCode.NOT_FOUND, f"the state of the plan {self.place.name} is gone", hint)
+        hint = "run plan apply FILE to start the plan again; this page then shows it"
+        self._error = CommandError(ExitCode.NOT_FOUND, f"the state of plan {self.place.name} was deleted", hint)
 
     def _wake(self) -> None:
         moved, self._moved = self._moved, anyio.Event()
@@ -344,7 +340,7 @@ class PlanReplica:
 
 
 def _nearest(folder: Path) -> Path:
-    """The folder, or the nearest one above it that exists: where its coming is seen."""
+    """Return the folder or, if it does not exist, its nearest existing parent, to watch for its creation."""
     while not folder.is_dir() and folder != folder.parent:
         folder = folder.parent
     return folder

@@ -1,4 +1,4 @@
-"""Websockets that send the log, and text while models write it, to clients that may be slow."""
+"""Websockets of the gateway, which send the log and, while it is written, the text of models."""
 
 from __future__ import annotations
 
@@ -22,22 +22,21 @@ from planloop.server.gateway.auth import PROTOCOL, Links
 from planloop.server.gateway.replica import LogReplaced, PlanReplica
 from planloop.server.stream_hub import ReplyStream, StreamHub
 
-# Text of models: one connection to the owner's stream serves all websocket clients.
+# Text of models. One connection to the owner's stream serves all websocket clients.
 #
-# The text is sent, not kept: the log has the whole reply later. A client that connects during a reply gets its newest
-# part; a slow client misses some.
+# The text is not kept, because the log has the whole reply later. A client that connects during a reply gets the newest
+# part of it; a slow client misses some text.
 
-AGAIN_S: Final = (
-    0.25  # Before the next try without an owner, when the log has moved: a new owner writes before it listens.
-)
-AGAIN_ANYWAY_S: Final = 5.0  # The same when the log does not move.
+# Time until the next attempt to connect to an owner, after the log has changed: a new owner writes before it listens.
+AGAIN_S: Final = 0.25
+AGAIN_ANYWAY_S: Final = 5.0  # The same if the log does not change.
 CONNECT_S: Final = 0.1  # A local socket accepts immediately, unless its owner is overloaded.
 LINE_BYTES_MAX: Final = 1 << 20
 ENDS: Final = ("model.replied", "turn.ended")  # Records that end the reply of their turn.
 
 
 class TokenStream:
-    """What the models of one plan write. `run` reads the owner's stream while there are listeners."""
+    """The text of the models of one plan. `run` reads the owner's stream while there are listeners."""
 
     def __init__(self, replica: PlanReplica) -> None:
         self._replica = replica
@@ -49,7 +48,7 @@ class TokenStream:
         replica.on_record(self._recorded)
 
     async def listen(self) -> AsyncGenerator[JsonObject, None]:
-        """Yield the current replies so far, then each stretch of text with its agent and turn, without end."""
+        """Yield the current replies so far, then each piece of text with its agent and turn. Does not end."""
         self._count += 1
         self._wanted.set()
         try:
@@ -81,7 +80,7 @@ class TokenStream:
                 async for line in lines:
                     self._tell(line)
         except (OSError, ValueError):
-            pass  # Nobody runs the plan now, or it ended in the middle of a line.
+            pass  # No owner is running, or it stopped in the middle of a line.
         self._forget()
 
     def _tell(self, line: bytes) -> None:
@@ -95,7 +94,7 @@ class TokenStream:
         self._hub.tell(reply, str(said["text"]))
 
     def _recorded(self, record: Record) -> None:
-        """Ends the replies that the record ends. The log may be read later than the words of the next turn come."""
+        """End the replies that the record ends. Text of the next turn may arrive before the record does."""
         if not self._replies:
             return
         for one in record.draft.entries:
@@ -116,9 +115,9 @@ def _ends(entry: SubRecord, reply: ReplyStream) -> bool:
 
 
 async def _stream(replica: PlanReplica) -> AsyncGenerator[bytes, None]:
-    """The lines of the owner's stream, until it ends. Raises OSError when there is no owner.
+    """Yield the lines of the owner's stream, until it ends. Raises OSError if no owner is running.
 
-    No record comes after the highest revision: what comes is words alone, and costs the owner nothing more.
+    It asks for records after the highest possible revision, so that the owner sends only text.
     """
     connection = owner_client.connect_socket(replica.place.folder, timeout_s=CONNECT_S)
     connection.setblocking(False)
@@ -126,7 +125,7 @@ async def _stream(replica: PlanReplica) -> AsyncGenerator[bytes, None]:
     try:
         writer.write(f"GET /v1/watch?after={REV_MAX}&words=1 HTTP/1.0\r\nHost: plan\r\n\r\n".encode())
         while (await reader.readline()).strip():
-            pass  # What is no stream of lines is told by its lines.
+            pass  # Skip the header. If the answer is not a stream, its lines are not valid.
         while line := await reader.readline():
             if line.strip():
                 yield line
@@ -134,37 +133,37 @@ async def _stream(replica: PlanReplica) -> AsyncGenerator[bytes, None]:
         writer.close()
 
 
-# The log and JSON frames in general.
+# The log, and JSON frames in general.
 
-SLOW_S: Final = 10.0  # A client that leaves a frame unread for this long is disconnected.
+SLOW_S: Final = 10.0  # A client that leaves a frame unread for this time is disconnected.
 CLOSE_S: Final = 1.0  # For the client to confirm a close.
-HEARTBEAT_S: Final = 25.0  # A client that vanished is noticed after one and a half of these.
-HEARD_BYTES_MAX: Final = 64 << 10  # A message of a person, with room for its wrapping; most clients send nothing.
-SOCKETS_MAX: Final = 500  # At once; each holds a connection and at most a few frames.
+HEARTBEAT_S: Final = 25.0  # A lost client is detected after 1.5 times this.
+HEARD_BYTES_MAX: Final = 64 << 10  # A chat message as JSON. Most clients send nothing.
+SOCKETS_MAX: Final = 500  # At the same time. Each has a connection and at most a few frames.
 
 
 @frozen
 class SocketEnd:
-    """How we close a connection: the code, and the reason."""
+    """The code and reason with which the server closes a connection."""
 
     code: int
     why: str
 
 
-LEAVING: Final = SocketEnd(1001, "plan serve ends")
-SLOW: Final = SocketEnd(1013, "read faster, then come again")
-TOO_MANY: Final = SocketEnd(1013, "too many listen; come again later")
-LOG_REPLACED: Final = SocketEnd(4409, "the log is another: load the plan again")
-LINK_REVOKED: Final = SocketEnd(1008, "this link is dead")
+LEAVING: Final = SocketEnd(1001, "plan serve is stopping")
+SLOW: Final = SocketEnd(1013, "the client reads too slowly: reconnect")
+TOO_MANY: Final = SocketEnd(1013, "too many connections: reconnect later")
+LOG_REPLACED: Final = SocketEnd(4409, "the log was replaced: load the plan again")
+LINK_REVOKED: Final = SocketEnd(1008, "this link was revoked")
 NORMAL_CLOSE: Final = SocketEnd(1000, "")
-NO_JSON: Final = SocketEnd(1003, "say JSON")
-TRY_AGAIN: Final = SocketEnd(1012, "it cannot be read any more: come again")
+NO_JSON: Final = SocketEnd(1003, "the message is not JSON")
+TRY_AGAIN: Final = SocketEnd(1012, "reading failed: reconnect")
 
 FrameHandler: TypeAlias = Callable[[Json], Awaitable[None]]
 
 
 class SocketClosed(Exception):
-    """The connection is to be closed like this."""
+    """The connection must be closed with `end`."""
 
     def __init__(self, end: SocketEnd) -> None:
         super().__init__(end.why)
@@ -189,7 +188,7 @@ class SocketListener:
         await self.send(encode(frame))
 
     async def hear(self, handle: FrameHandler | None = None) -> SocketEnd:
-        """Pass on the client's JSON frames until it closes. Reading is also what handles pongs and the close."""
+        """Pass the client's JSON frames to `handle` until it closes. Reading also handles pongs and the close."""
         async for message in self._socket:
             if handle is None or message.type is not WSMsgType.TEXT:
                 continue
@@ -203,13 +202,13 @@ class SocketListener:
 
 SocketStep: TypeAlias = Callable[[], Awaitable[SocketEnd]]
 SocketHandler: TypeAlias = Callable[[SocketListener], SocketEnd | list[SocketStep]]
-"""What goes on over a websocket, concurrently: the first step that ends closes it. One of them is `hear`."""
+"""The concurrent steps of a websocket, one of which is `hear`. The first step that ends closes the websocket."""
 HoldSocket: TypeAlias = Callable[[web.Request, SocketHandler], Awaitable[web.StreamResponse]]
 """Answers a request with a websocket."""
 
 
 class LogSockets:
-    """All websockets of a gateway. `leaving` is set when the gateway ends; `links` when tokens are revoked."""
+    """All websockets of a gateway. They close when `leaving` is set or the tokens of `links` are replaced."""
 
     def __init__(self, replica: PlanReplica, tokens: TokenStream, leaving: anyio.Event, links: Links) -> None:
         self._replica = replica
@@ -221,29 +220,29 @@ class LogSockets:
 
     @property
     def count(self) -> int:
-        """How many are open."""
+        """The number of open websockets."""
         return self._count
 
     def follow(self, request: web.Request) -> SocketHandler:
-        """The records after the revision `after` (none without it), and with `words=1` what models write.
+        """Send the records after the revision `after` (without `after`: none) and, if `words=1`, the text of models.
 
-        Every record comes in order and once. A client that reconnects gives the last revision that it has.
+        Records are sent in order and once. To continue, a client reconnects with the last revision that it has.
         """
         return lambda listener: self._steps(listener, request.query)
 
     async def held(self, request: web.Request, handler: SocketHandler) -> web.StreamResponse:
-        """Answer the request with a websocket that is open until the first step of `handler` ends, or we leave."""
+        """Answer with a websocket that is open until the first step of `handler` ends or the gateway stops."""
         socket = web.WebSocketResponse(
             protocols=(PROTOCOL,),
             timeout=CLOSE_S,
             heartbeat=HEARTBEAT_S,
-            compress=False,  # Frames are small and made once for all; a compressor for each client would cost the most.
+            compress=False,  # Frames are small and shared; a compressor per client would be expensive.
             max_msg_size=HEARD_BYTES_MAX,
         )
         try:
             await socket.prepare(request)
         except ConnectionError:
-            return web.Response(status=400)  # The client left during the handshake.
+            return web.Response(status=400)  # The client disconnected during the handshake.
         self._count += 1
         try:
             await _close(socket, request, await self._end_of(handler(SocketListener(socket))))
@@ -255,7 +254,7 @@ class LogSockets:
         return socket
 
     async def gone(self) -> None:
-        """Return when no websocket is open."""
+        """Wait until no websocket is open."""
         if self._count:
             await self._gone.wait()
 
@@ -270,7 +269,7 @@ class LogSockets:
     def _steps(self, listener: SocketListener, query: Mapping[str, str]) -> SocketEnd | list[SocketStep]:
         replica = self._replica
         after = int(query["after"]) if "after" in query else None
-        # The log is "" while there is no record yet: a client that follows it then has all that there is.
+        # The log's id is "" while it has no record. A client that got this id has missed nothing.
         if (after or 0) > replica.rev or query.get("log", "") not in ("", replica.log):
             return LOG_REPLACED
         steps: list[SocketStep] = [listener.hear]
@@ -282,20 +281,20 @@ class LogSockets:
 
 
 async def _first(steps: list[SocketStep]) -> SocketEnd:
-    """Return how the first of `steps` ended; the others are cancelled."""
+    """Run `steps` concurrently. Return the result of the first that ends, and cancel the others."""
     ends: list[SocketEnd] = []
     async with anyio.create_task_group() as group:
 
         async def run(step: SocketStep) -> None:
             try:
                 ends.append(await step())
-            except ConnectionError:  # The client is gone.
+            except ConnectionError:  # The client has disconnected.
                 ends.append(NORMAL_CLOSE)
             except SocketClosed as closed:
                 ends.append(closed.end)
             except LogReplaced:
                 ends.append(LOG_REPLACED)
-            except (CommandError, EngineError):  # What was followed is gone, or its disk: a new request says which.
+            except (CommandError, EngineError):  # The client's next request gets the error.
                 ends.append(TRY_AGAIN)
             group.cancel_scope.cancel()
 
@@ -327,4 +326,4 @@ async def _close(socket: web.WebSocketResponse, request: web.Request, end: Socke
     with anyio.move_on_after(CLOSE_S), suppress(ConnectionError):
         await socket.close(code=end.code, message=end.why.encode())
     if request.transport is not None:
-        request.transport.abort()  # Otherwise what a client does not read would stay in memory.
+        request.transport.abort()  # Otherwise unread data would stay in memory.

@@ -1,1 +1,1 @@
-"""`plan mcp`: MCP clients play agents of a plan, in a process of its own."""
+"""`plan mcp`: the MCP server through which external agents work on tasks of a plan."""

@@ -43,7 +43,7 @@ from planloop.server.mcp.server import SESSION_HEADER, IdentityServer
 PATH: Final = "/mcp"
 READ_BYTES: Final = 1 << 16
 SESSIONS_MAX: Final = 100  # Of one identity.
-IDLE_S: Final = 1_800.0  # A session without a request for so long is over.
+IDLE_S: Final = 1_800.0  # A session ends after this time without a request.
 BODY_BYTES_MAX: Final = 2 * limits.SAID_BYTES_MAX
 
 AsgiApplication: TypeAlias = Callable[[Any, Any, Any], Awaitable[None]]
@@ -52,7 +52,7 @@ _LOGGER: Final = logging.getLogger("planloop.server.mcp")
 
 
 async def serve_stdio(server: IdentityServer) -> None:
-    """Serve the process that started this one until it closes the input, or until Ctrl-C."""
+    """Serve the client that started this process, until it closes the input or Ctrl-C."""
     with _taken_input() as lines:
         async with server.notifying(), stdio_server(stdin=cast("anyio.AsyncFile[str]", lines)) as (read, write):
             await server.server.run(read, write, server.options)
@@ -60,7 +60,7 @@ async def serve_stdio(server: IdentityServer) -> None:
 
 @contextmanager
 def _taken_input() -> Iterator[AsyncIterator[str]]:
-    """The lines of standard input, which is empty for the rest of this process and for its child processes."""
+    """Yield the lines of standard input. Meanwhile other code and child processes find standard input empty."""
     wire = os.dup(0)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
@@ -73,7 +73,7 @@ def _taken_input() -> Iterator[AsyncIterator[str]]:
 
 
 async def _lines(wire: int) -> AsyncIterator[str]:
-    """Read lines in the event loop: the SDK reads in a thread, which Ctrl-C at a terminal would not end."""
+    """Read lines in the event loop. The SDK would read in a thread, which Ctrl-C at a terminal does not stop."""
     is_file = stat.S_ISREG(os.fstat(wire).st_mode) or _is_empty_device(wire)  # The loop cannot wait for these.
     rest = b""
     while True:
@@ -90,7 +90,7 @@ async def _lines(wire: int) -> AsyncIterator[str]:
 
 
 def _is_empty_device(wire: int) -> bool:
-    """Whether `wire` is /dev/null, which programs without a terminal get as standard input."""
+    """Return whether `wire` is /dev/null, the standard input of many programs without a terminal."""
     return os.path.samestat(os.fstat(wire), Path(os.devnull).stat())
 
 
@@ -117,7 +117,7 @@ class HttpTransport:
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[web.Application]:
-        """The application; its sessions live as long as the block."""
+        """Yield the application. Its sessions end with the block."""
         async with AsyncExitStack() as stack:
             for name, manager in self._managers.items():
                 await stack.enter_async_context(self._servers[name].notifying())
@@ -131,7 +131,7 @@ class HttpTransport:
                     assert denied is not None, "a request without a name is denied"
                     return _denied_response(denied)
                 if request.method == "DELETE":
-                    # Before the answer: the client may disconnect with it, which cancels this handler.
+                    # Before the answer, because a client may disconnect on it, which cancels this handler.
                     with anyio.CancelScope(shield=True):
                         await self._servers[name].end_session(request.headers.get(SESSION_HEADER, ""))
                 return await AsgiRequest(request).answer(self._managers[name].handle_request, group)
@@ -145,9 +145,10 @@ class HttpTransport:
         arrived_at = request.get_extra_info("sockname", ("",))[0]
         denied = auth.denied_place(request.headers, self._names, arrived_at)
         if denied is None and name is None:
-            return AccessDenied(401, "a token is needed", "plan mcp --http printed it: Authorization: Bearer TOKEN")
+            hint = "send `Authorization: Bearer TOKEN` with the token that plan mcp --http printed"
+            return AccessDenied(401, "the request has no valid token", hint)
         if denied is None and request.path.rstrip("/") != PATH:
-            return AccessDenied(404, f"there is nothing at {request.path[:100]}", f"MCP is spoken at {PATH}")
+            return AccessDenied(404, f"there is nothing at {request.path[:100]}", f"the MCP server is at {PATH}")
         return denied
 
     def _name_of(self, headers: Mapping[str, str]) -> str | None:
@@ -165,10 +166,10 @@ def _denied_response(denied: AccessDenied) -> web.Response:
 
 
 class AsgiRequest:
-    """An aiohttp request as ASGI, which is what the MCP SDK answers.
+    """An aiohttp request as ASGI, for the MCP SDK.
 
-    The SDK runs in a task of its own: when the client disconnects, aiohttp cancels its handler, and the SDK must hear
-    of that as `http.disconnect` and clean up.
+    The SDK runs in a separate task. When the client disconnects, aiohttp cancels its handler; the SDK then receives
+    `http.disconnect` and cleans up.
     """
 
     def __init__(self, request: web.Request) -> None:
@@ -179,7 +180,7 @@ class AsgiRequest:
         self._done = anyio.Event()
 
     async def answer(self, application: AsgiApplication, group: TaskGroup) -> web.StreamResponse:
-        """Return the response of `application`, which runs in `group`; it is sent already."""
+        """Run `application` in `group` and return its response, which has been sent already."""
         group.start_soon(self._run, application)
         try:
             await self._done.wait()
@@ -258,7 +259,7 @@ FILE: Final = "guests.json"  # In the plan's state folder: the token of each ide
 def load_identity_tokens(
     folder: Path, names: Sequence[str], mint: Callable[[], str], *, is_new: bool = False
 ) -> Mapping[str, str]:
-    """The token of each of `names`; a missing one, or all with `is_new`, is made and kept. Raises OSError."""
+    """Return the token of each of `names`; create and save missing ones, or all if `is_new`. Raises OSError."""
     there = auth.read_tokens(folder / FILE)
     tokens = {name: there.get(name, "") if not is_new else "" for name in names}
     made = {name: token or mint() for name, token in tokens.items()}
@@ -268,15 +269,16 @@ def load_identity_tokens(
 
 
 TOKEN_BYTES: Final = 32
+QUIT: Final = "Press Ctrl-C to quit. The plan keeps running."
 AT_TERMINAL: Final = (
-    "{plan} as {name}: waits for an MCP client on standard input; clients start this themselves, or come by plan mcp "
-    "--http\nCtrl-C ends this; the plan goes on\n"
+    "{plan} as {name}: waiting for an MCP client on standard input. MCP clients usually start this command themselves; "
+    f"to let them connect instead, use plan mcp --http.\n{QUIT}\n"
 )
 
 
 @frozen
 class McpOptions:
-    """How `plan mcp` was asked to speak over HTTP: `names` beside the address, the files of TLS, new tokens."""
+    """Options of `plan mcp --http`: further host names, the TLS certificate and key, and whether to replace tokens."""
 
     names: tuple[str, ...] = ()
     tls: tuple[Path | None, Path | None] = (None, None)
@@ -284,20 +286,20 @@ class McpOptions:
 
 
 def print_config(place: PlanPaths, wanted: Sequence[str], client: str) -> None:
-    """Prints what `client` needs to start `plan mcp` as the only identity in `wanted`. Raises CommandError."""
+    """Print the configuration with which `client` starts `plan mcp` as the `wanted` identity. Raises CommandError."""
 
     async def run() -> str:
         async with _context(place) as (context, _):
             return leases.require_single_identity(context.log, wanted)
 
     made = client_config.config_snippet(client, place.name, [*_started(place), "--as", anyio.run(run)])
-    sys.stderr.write("".join(f"{line}\n" for line in (f"save in {made.file}, or merge into it:", *made.notes)))
+    sys.stderr.write("".join(f"{line}\n" for line in (f"Save this as {made.file}, or merge it in:", *made.notes)))
     sys.stderr.flush()
     sys.stdout.write(made.text)
 
 
 def _started(place: PlanPaths) -> list[str]:
-    """How `plan mcp` is started from any folder, and with any PATH: editors have another one than shells."""
+    """Return the command that starts `plan mcp` from any folder and with any PATH, which differs between programs."""
     beside = Path(sys.executable).with_name("plan")
     program = [str(beside)] if beside.is_file() else [sys.executable, "-m", "planloop"]
     if place.file is not None:
@@ -306,9 +308,7 @@ def _started(place: PlanPaths) -> list[str]:
 
 
 def run_stdio(place: PlanPaths, wanted: Sequence[str]) -> None:
-    """Speaks over standard input and output as the only identity in `wanted`, until the input ends. Raises
-    CommandError.
-    """
+    """Serve the identity in `wanted` over standard input and output, until the input ends. Raises CommandError."""
 
     async def run() -> None:
         async with _context(place) as (context, _):
@@ -321,7 +321,7 @@ def run_stdio(place: PlanPaths, wanted: Sequence[str]) -> None:
 
 
 def run_http(place: PlanPaths, wanted: Sequence[str], listener: socket.socket, options: McpOptions) -> None:
-    """Speaks over HTTP on `listener` as each identity in `wanted`, until Ctrl-C. Raises CommandError."""
+    """Serve each identity in `wanted` over HTTP on `listener`, until Ctrl-C. Raises CommandError."""
     secure = tls_context(*options.tls)
     scheme: auth.Scheme = "https" if secure else "http"
     address, port = listener.getsockname()[:2]
@@ -336,7 +336,7 @@ def run_http(place: PlanPaths, wanted: Sequence[str], listener: socket.socket, o
             served = {name: (made[name], IdentityServer(context, place.name, name, is_http=True)) for name in chosen}
             for name in chosen:
                 sys.stdout.write(f"{place.name} as {name}  {site}  Authorization: Bearer {made[name]}\n")
-            sys.stdout.write("Ctrl-C ends this; the plan goes on\n")
+            sys.stdout.write(f"{QUIT}\n")
             sys.stdout.flush()
             transport = HttpTransport(names, served)
 

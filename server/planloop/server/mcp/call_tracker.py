@@ -20,24 +20,24 @@ from planloop.schemas.objects.call import CallResult, CallState, result_from_jso
 from planloop.schemas.objects.message import Message, message_from_json
 from planloop.server.plan_reader import ObjectReader
 
-# What became of a call, read off the log: it waits, it goes on, it has its result with what is new. Pure.
+# The progress and the result of a call, read from the log. Pure.
 #
-# Every call of a client is made in a turn of its own. The record that begins the turn names the call, the one that ends
-# it has the result; nothing else is needed, and nothing is missed by whoever reads the log in order.
+# Each call of a client has a separate turn. The record that starts the turn names the call, and the record that ends
+# the turn has the result, so reading the log in order is enough.
 
-CALL_LOST: Final = CallResult(CallState.CANCELLED, "the task is no longer yours", "Lost")
+CALL_LOST: Final = CallResult(CallState.CANCELLED, "you no longer have the task", "Lost")
 
 
 @frozen
 class CallProgress:
-    """The call is under way, or waits; why, in words. Without any: there is something to look at."""
+    """The call is running, or waits for the reason in `words`. Empty `words` only wake the waiting handler."""
 
     words: str
 
 
 @frozen
 class CallEnded:
-    """The call is over. `told` is what its turn began with, `comments` what hooks say to the result."""
+    """The call has ended. `told` is the news at the start of its turn, `comments` are those of hooks on the result."""
 
     result: CallResult
     told: tuple[Message, ...] = ()
@@ -49,7 +49,7 @@ CallEvent: TypeAlias = CallProgress | CallEnded
 
 @mutable
 class CallListener:
-    """Follows one call of the agent: `take` every record since it was said, in order."""
+    """Follows one call of the agent. Pass all records to `take`, in order, from before the call is sent."""
 
     agent: str
     said: str
@@ -60,11 +60,11 @@ class CallListener:
 
     @property
     def has_begun(self) -> bool:
-        """Whether the call has its turn."""
+        """Whether the call's turn has started."""
         return self._turn is not None
 
     def take(self, record: Record) -> list[CallEvent]:
-        """What the record says of the call."""
+        """Return the events of the call in the record."""
         self._steps = []
         for entry in record.draft.entries:
             if entry.subject == self.agent:
@@ -89,7 +89,7 @@ class CallListener:
                 self._steps.append(progress)
 
     def _lost(self, entry: SubRecord) -> CallEnded | None:
-        # It begins anew, and who had it before is nobody to it; or who had it has it no longer.
+        # The agent restarted, or the client lost its lease.
         is_dropped = entry.type == "seat.left" and self.said in entry.data.get("dropped", ())
         return CallEnded(CALL_LOST) if is_dropped or entry.type == "agent.woken" else None
 
@@ -105,7 +105,7 @@ class CallListener:
             case "call.authorized" if data.get(self._call, "allowed") != "allowed":
                 return CallProgress(str(data[self._call]))
             case "call.started" if self._call in data.get("calls", ()):
-                return CallProgress("it runs")
+                return CallProgress("running")
             case _:
                 return None
 
@@ -114,7 +114,7 @@ class CallListener:
 
     def _end(self, data: JsonObject, record: Record) -> None:
         if why := data.get("called_off"):
-            result = CallResult(CallState.CANCELLED, f"called off: {why}", "CalledOff")
+            result = CallResult(CallState.CANCELLED, f"cancelled: {why}", "CalledOff")
             self._steps.append(CallEnded(result, self._told))
             return
         said = tuple(map(str, data.get("comments", ())))
@@ -128,7 +128,7 @@ class CallListener:
 
 
 def _past(record: Record, agent: str) -> list[JsonObject]:
-    """The calls of the turn that the record ends."""
+    """Return the calls of the turn that the record ends."""
     status: JsonObject = {}
     for change in record.draft.changes:
         if isinstance(change, SetStatus) and change.address == agent:
@@ -137,17 +137,15 @@ def _past(record: Record, agent: str) -> list[JsonObject]:
 
 
 def news_text(told: tuple[Message, ...]) -> str:
-    """What is new, as a model reads it; empty for nothing."""
+    """Return the news as text for a model."""
     return transcript.describe_news(told, (), {})
 
 
-# The log as the clients of `plan mcp` need it: their calls hear what becomes of them, their sessions what changes.
-
-STEPS_KEPT: Final = 1_000  # Of one call that its handler has not looked at yet: a call has a handful.
+STEPS_KEPT: Final = 1_000  # Unread events of one call. A call has a handful.
 
 
 class FollowedReplica(ObjectReader, Protocol):
-    """The replica of the gateway, as far as it is needed."""
+    """Port to the gateway's replica of the log."""
 
     async def until(self, rev: int) -> None: ...
 
@@ -155,9 +153,9 @@ class FollowedReplica(ObjectReader, Protocol):
 
 
 class ResourceChanges:
-    """The addresses that have changed since they were last taken.
+    """The addresses that have changed since the last `take`.
 
-    Each is kept once, so that however slowly they are taken, none is lost and they are no more than the plan has.
+    Each address is kept once, so a slow reader loses none, and there are never more than the plan has objects.
     """
 
     def __init__(self) -> None:
@@ -165,30 +163,30 @@ class ResourceChanges:
         self._some = anyio.Event()
 
     def add(self, addresses: Iterable[str]) -> None:
-        """These have changed."""
+        """Add changed addresses."""
         self._addresses.update(addresses)
         if self._addresses:
             self._some.set()
 
     async def some(self) -> None:
-        """Returns when there are some to take."""
+        """Wait until there is an address to take."""
         await self._some.wait()
 
     def take(self) -> set[str]:
-        """All there are; from now on others are gathered."""
+        """Return all addresses and start over."""
         found, self._addresses, self._some = self._addresses, set(), anyio.Event()
         return found
 
 
 class CallTracker:
-    """Hands each record of the log to whoever waits for it. `note` is the replica's listener."""
+    """Passes each record of the log to the listeners of calls and changes. `note` is the replica's listener."""
 
     def __init__(self) -> None:
         self._calls: dict[str, tuple[CallListener, MemoryObjectSendStream[CallEvent]]] = {}
         self._changes: list[ResourceChanges] = []
 
     def note(self, record: Record) -> None:
-        """Takes the next record."""
+        """Process the next record."""
         for listener, send in list(self._calls.values()):
             for step in listener.take(record):
                 if isinstance(step, CallEnded) or send.statistics().current_buffer_used < STEPS_KEPT - 1:
@@ -198,7 +196,7 @@ class CallTracker:
 
     @contextmanager
     def call(self, agent: str, said: str) -> Iterator[tuple[CallListener, MemoryObjectReceiveStream[CallEvent]]]:
-        """What becomes of the call `said` of `agent`, from before it is said."""
+        """Follow the call `said` of `agent`. Enter this context before the call is sent."""
         listener = CallListener(agent, said)
         send, receive = anyio.create_memory_object_stream[CallEvent](STEPS_KEPT)
         self._calls[said] = (listener, send)
@@ -211,7 +209,7 @@ class CallTracker:
 
     @contextmanager
     def changes(self) -> Iterator[ResourceChanges]:
-        """What records change from now on."""
+        """Collect the addresses that records change while the block runs."""
         changes = ResourceChanges()
         self._changes.append(changes)
         try:

@@ -1,7 +1,7 @@
 """Configuration of MCP clients that starts `plan mcp`. Pure.
 
-Each client has a format of its own, and some do not wait for a server, or hide its tools behind a search, unless they
-are told otherwise; a model that does not see `take_task` at once does the task by other means.
+The clients have different formats. Some do not wait until a server is connected, or hide its tools behind a search,
+unless they are configured otherwise. A model that does not see `take_task` from the start works without these tools.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from planloop.schemas.frozen import frozen
 
 START_S: Final = 60
 CALL_S: Final = 3_600
-"""How long a client should wait for an answer: `done` runs checks, and a call may wait for a lock or a person."""
+"""How long a client should wait for an answer: `done` runs checks, and a call may wait for a lock or an approval."""
 
 
 @frozen
 class ConfigSnippet:
-    """`text` belongs into `file`, whole or merged; `notes` are what the file cannot say."""
+    """The content of `file`, or the part to merge into it. `notes` are further instructions for the user."""
 
     file: str
     text: str
@@ -29,12 +29,12 @@ class ConfigSnippet:
 
 
 def config_snippet(client: str, name: str, argv: Sequence[str]) -> ConfigSnippet:
-    """The configuration of `client` (one of CLIENTS) for the server `name`, which `argv` starts."""
+    """Return the configuration of `client` (one of CLIENTS) for the server `name`, which `argv` starts."""
     return _SNIPPETS[client](server_name(name), list(argv))
 
 
 def server_name(plan: str) -> str:
-    """A server's name of letters, digits and hyphens: clients make names of tools of it, and Gemini splits at `_`."""
+    """Return a server name of letters, digits and hyphens: clients prefix tool names with it; Gemini splits at `_`."""
     return re.sub(r"[^A-Za-z0-9]+", "-", plan).strip("-") or "planloop"
 
 
@@ -47,10 +47,10 @@ def _program(argv: list[str]) -> JsonObject:
 
 
 def _claude(name: str, argv: list[str]) -> ConfigSnippet:
-    # Of this server alone: its tools are not behind a search, and a session waits until it is connected.
+    # With `alwaysLoad`, the tools are not behind a search, and a session waits until the server is connected.
     server = {"type": "stdio", **_program(argv), "alwaysLoad": True}
     notes = (
-        "before Claude Code 2.1.121, set this in its environment, or as `env` in .claude/settings.json:",
+        "Before Claude Code 2.1.121, also set these in its environment, or as `env` in .claude/settings.json:",
         "  ENABLE_TOOL_SEARCH=false MCP_CONNECTION_NONBLOCKING=0",
     )
     return ConfigSnippet(".mcp.json", _printed({"mcpServers": {name: server}}), notes)
@@ -69,7 +69,7 @@ def _codex(name: str, argv: list[str]) -> ConfigSnippet:
 
 
 def _toml(text: str) -> str:
-    """A basic string of TOML, which has the escapes of JSON; one more character has to be escaped."""
+    """Return a basic string of TOML. Its escapes are those of JSON, except that it escapes DEL, too."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 

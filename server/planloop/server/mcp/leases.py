@@ -1,7 +1,7 @@
 """Tasks that an MCP client may take, and its lease of one: take it, make calls under it, give it back.
 
-A call is sent once, under an id of ours, and its result is awaited in the log: the owner may crash and be replaced
-meanwhile. A call whose client disconnects or cancels is withdrawn.
+Each call has an id, and its result is read from the log, because the owner may crash and be replaced before the call
+ends. If the client disconnects or cancels a call, the call is withdrawn.
 """
 
 from __future__ import annotations
@@ -49,24 +49,24 @@ class ExternalRole:
 
     @property
     def holder(self) -> str:
-        """The client that has it; empty when it is free."""
+        """The client that holds the lease; empty if none does."""
         return str((self.agent.status.get("seat") or {}).get("client", ""))
 
     @property
     def is_free(self) -> bool:
-        """Whether it can be taken now."""
+        """Whether a client can take the task now."""
         is_open = self.task.state not in ENDED and self.task.status.get("go") is not None
         return is_open and not self.holder and self.agent.status.get("incarnation") == self.task.status.get("go")
 
 
 def external_roles(objects: ObjectReader, name: str) -> list[ExternalRole]:
-    """The tasks of the identity `name`: an agent that the plan declares, or the path or address of a single one."""
+    """Return the tasks of the identity `name`: a declared agent, or the path or address of one task's agent."""
     found = [(agent, objects.get(str(agent.spec["task"]))) for agent in _called(objects, name)]
     return [ExternalRole(agent, task) for agent, task in found if task is not None]
 
 
 def identity_names(objects: ObjectReader) -> list[str]:
-    """The identities that the plan has, each once."""
+    """Return the identities of the plan, without duplicates."""
     return list(dict.fromkeys(agent.spec["prototype"] or agent.address for agent in _external_agents(objects)))
 
 
@@ -74,22 +74,22 @@ def choose_identities(objects: ObjectReader, wanted: Sequence[str]) -> list[str]
     """Return the identities to serve: those wanted, or all. Raises CommandError."""
     known = identity_names(objects)
     if not known:
-        hint = "agents: {helper: {outside: true}} and `agent: helper` on a task; then plan apply"
-        raise CommandError(ExitCode.NOT_FOUND, "the plan leaves no task to an agent from outside", hint)
+        hint = "declare `agents: {helper: {outside: true}}`, set `agent: helper` on a task, then run plan apply"
+        raise CommandError(ExitCode.NOT_FOUND, "no task of the plan has an external agent", hint)
     for name in wanted:
         if not external_roles(objects, name):
             raise CommandError(
-                ExitCode.NOT_FOUND, f"no agent from outside is called `{name}`", f"the plan has {', '.join(known)}"
+                ExitCode.NOT_FOUND, f"the plan has no external agent `{name}`", f"the plan has {', '.join(known)}"
             )
     return list(dict.fromkeys(wanted)) or known
 
 
 def require_single_identity(objects: ObjectReader, wanted: Sequence[str]) -> str:
-    """Return the only identity. Raises CommandError when there are several to choose from."""
+    """Return the only identity. Raises CommandError if there are several to choose from."""
     found = choose_identities(objects, wanted)
     if len(found) > 1:
         raise CommandError(
-            ExitCode.USAGE, "the plan has several agents from outside", f"--as {' or --as '.join(found)}"
+            ExitCode.USAGE, "the plan has several external agents", f"choose one: --as {' or --as '.join(found)}"
         )
     return found[0]
 
@@ -100,30 +100,30 @@ def _external_agents(objects: ObjectReader) -> list[Resource]:
 
 
 def _called(objects: ObjectReader, name: str) -> list[Resource]:
-    """Return the agents that `name` means. The name of a declared agent wins over a task's."""
+    """Return the agents with this identity. The name of a declared agent takes precedence over a task's."""
     if any(agent.spec["prototype"] == name for agent in objects.list("agent")):
         return [agent for agent in _external_agents(objects) if agent.spec["prototype"] == name]
     return [agent for agent in _external_agents(objects) if name in (agent.address, agent.address.partition("/")[2])]
 
 
-CLEANUP_S: Final = 5.0  # For withdrawing the calls of a client that disconnects.
-HAND_OVER_S: Final = 20.0  # For a task that its holder gives up to be free: its processes are stopped first.
-AGAIN_S: Final = 0.5  # Before a request that may or may not have arrived is repeated.
+CLEANUP_S: Final = 5.0  # To withdraw a call after its client has disconnected.
+HAND_OVER_S: Final = 20.0  # To wait for a task that is being released: the owner stops its processes first.
+AGAIN_S: Final = 0.5  # Before a request of unknown outcome is repeated.
 TRIES_MAX: Final = 20
-AT_ONCE: Final = 32  # Requests to the owner at the same time, of all clients; each holds a thread.
+AT_ONCE: Final = 32  # Concurrent requests to the owner, from all clients. Each uses a thread.
 
 ReportProgress = Callable[[str], Awaitable[None]]
 
 
 class OwnerPosts(Protocol):
-    """Posts to the owner: `planloop.client.plan_client`. Blocks."""
+    """Port for blocking POST requests to the owner: `planloop.client.plan_client`."""
 
     def post(self, path: str, body: JsonObject) -> Json: ...
 
 
 @frozen
 class McpContext:
-    """What all clients of a plan share: its owner, its log, the tracker of calls, and a source of ids."""
+    """What all MCP clients of a plan share: its owner, its log, the call tracker and a source of ids."""
 
     owner: OwnerPosts
     log: FollowedReplica
@@ -132,19 +132,20 @@ class McpContext:
     threads: anyio.CapacityLimiter
 
     async def act(self, how: str, body: JsonObject) -> JsonObject:
-        """Have the owner do something, or do it without one. Raises CommandError.
+        """Send the request `how` to the owner, or handle it here if no owner is running. Raises CommandError.
 
-        Every act is idempotent, since one that broke off may have been done. When the caller is cancelled, the request
-        is abandoned, so that a hung owner does not delay it; but `say` is awaited, since its withdrawal must follow it.
+        All requests are idempotent, so that one of unknown outcome can be repeated. If the caller is cancelled, the
+        request is abandoned, so that a hung owner does not delay the caller. Only `say` is awaited, because its
+        withdrawal must follow it.
         """
-        is_left_alone = how != "say"
+        is_abandoned = how != "say"
         for attempt in range(TRIES_MAX):
             try:
                 post = partial(self.owner.post, f"guest/{how}", body)
                 answer: JsonObject = await anyio.to_thread.run_sync(
-                    post, limiter=self.threads, abandon_on_cancel=is_left_alone
+                    post, limiter=self.threads, abandon_on_cancel=is_abandoned
                 )
-            except (OSError, OwnerUnanswered):  # The owner was killed while it answered.
+            except (OSError, OwnerUnanswered):  # The owner was killed before it answered.
                 if attempt == TRIES_MAX - 1:
                     raise
                 await anyio.sleep(AGAIN_S)
@@ -155,7 +156,7 @@ class McpContext:
 
 @frozen
 class TaskLease:
-    """The lease that a client has of one task."""
+    """Lease on a task held by an MCP client."""
 
     agent: str
     task: str
@@ -174,7 +175,7 @@ class TaskLease:
 
 @mutable
 class McpClientState:
-    """A client with the identity `name`, its lease, and the count of its calls under way."""
+    """A client with the identity `name`, its lease, and the number of its running calls."""
 
     context: McpContext
     name: str
@@ -182,26 +183,26 @@ class McpClientState:
     lease: TaskLease | None = None
     calls: int = field(default=0)
     _renewed_at: float = field(default=0.0)
-    _taking: anyio.Lock = field(default_factory=anyio.Lock)  # A client that asks for two tasks at once gets one.
+    _taking: anyio.Lock = field(default_factory=anyio.Lock)  # So that concurrent requests do not take two tasks.
 
     def parts(self) -> list[ExternalRole]:
-        """The tasks of its identity."""
+        """Return the tasks of the client's identity."""
         return external_roles(self.context.log, self.name)
 
     def mine(self) -> TaskLease:
-        """Return its lease. Raises CommandError when it has none, or has lost it."""
+        """Return the client's lease. Raises CommandError if it has none or has lost it."""
         lease = self.lease
         if lease is None:
-            raise CommandError(ExitCode.REFUSED, "you have no task", "list_tasks shows them, take_task takes one")
+            raise CommandError(ExitCode.REFUSED, "you have no task", "call take_task; list_tasks shows the tasks")
         agent = self.context.log.get(lease.agent)
         seat = None if agent is None else agent.status.get("seat")
         if seat is None or seat.get("number") != lease.number:
             task = self.context.log.get(lease.task)
             self.lease = None
             if task is not None and task.state in ENDED:
-                raise CommandError(ExitCode.REFUSED, f"{lease.task} is {task.state}", "take_task takes another")
+                raise CommandError(ExitCode.REFUSED, f"{lease.task} is {task.state}", "take another: take_task")
             raise CommandError(
-                ExitCode.REFUSED, f"{lease.task} is no longer yours", "take_task takes it again, if it is free"
+                ExitCode.REFUSED, f"you no longer have {lease.task}", "if it is free, take it again: take_task"
             )
         return lease
 
@@ -211,7 +212,7 @@ class McpClientState:
         return None
 
     async def take(self, path: str, report: ReportProgress) -> TaskLease:
-        """Takes the task at `path`, the first free one if that is empty. Raises CommandError."""
+        """Take the task at `path`, by default the first free one. Raises CommandError."""
         async with self._taking:
             return await self._take_one(path, report)
 
@@ -220,13 +221,15 @@ class McpClientState:
             if path in ("", mine.path, mine.task):
                 return mine
             raise CommandError(
-                ExitCode.CONFLICT, f"you have {mine.task}", "finish it with `done`, or give it back: leave_task"
+                ExitCode.CONFLICT, f"you have {mine.task} already", "finish it (done) or give it back (leave_task)"
             )
         parts = self.parts()
         wanted = [one for one in parts if path in (one.path, one.task.address)] if path else parts
         if not wanted:
             raise CommandError(
-                ExitCode.NOT_FOUND, f"you have no task `{path}`", "list_tasks shows those that you may take"
+                ExitCode.NOT_FOUND,
+                f"you may not take `{path}`, or it does not exist",
+                "list_tasks shows the tasks that you may take",
             )
         if not path:
             wanted = [one for one in parts if one.is_free] or parts
@@ -245,7 +248,7 @@ class McpClientState:
         body: JsonObject = {"agent": part.agent.address, "key": key, "client": self.label}
         with anyio.move_on_after(HAND_OVER_S):
             while self._is_going(part.agent.address):
-                await report(f"{part.task.address} is being given up by who had it")
+                await report(f"waiting until the previous client has released {part.task.address}")
                 await self.context.log.moved()
         answer = await self.context.act("take", body)
         await self.context.log.until(int(answer["rev"]))
@@ -264,7 +267,7 @@ class McpClientState:
         return found is not None and bool((found.status.get("seat") or {}).get("leaving"))
 
     def resume(self, key: str) -> None:
-        """Resume the lease with the secret `key`, which may be older than this process."""
+        """Resume the lease with the secret `key`, which may have been taken from an earlier process."""
         for part in self.parts():
             seat = part.agent.status.get("seat") or {}
             if hmac.compare_digest(str(seat.get("key", "")), sha256_hex(key.encode())):
@@ -272,27 +275,27 @@ class McpClientState:
                 self.lease = TaskLease(part.agent.address, part.task.address, int(seat["number"]), key, lease_s, "")
 
     async def leave(self, why: str) -> None:
-        """Give back its lease, if it has one."""
+        """Release the client's lease, if it has one."""
         lease, self.lease = self.lease, None
         if lease is not None:
             with suppress(CommandError, OSError):
                 await self.context.act("leave", lease.body(why=why))
 
     async def keep_alive(self) -> None:
-        """Renew the lease for a sign of life other than a call, if a third of it has passed."""
+        """Renew the lease after a request that is not a call, if a third of it has passed."""
         lease = self.lease
         if lease is not None and anyio.current_time() - self._renewed_at > lease.lease_s / 3:
             await self._renew(lease)
 
     async def _renew(self, lease: TaskLease) -> bool:
-        """Renew the lease. Returns whether an owner runs the plan."""
+        """Renew the lease. Return whether an owner is running."""
         self._renewed_at = anyio.current_time()
         with suppress(CommandError, OSError):
             return bool((await self.context.act("renew", lease.body())).get("is_run"))
         return True
 
     async def call(self, tool: str, arguments: Json, report: ReportProgress) -> CallEnded:
-        """Make a call and return its result, however long that takes. Without a `tool` it only reads the news."""
+        """Make a call and wait for its result, without a time limit. Without a `tool`, only read the news."""
         lease, said = self.mine(), self.context.mint()
         self.calls += 1
         try:
@@ -310,7 +313,7 @@ class McpClientState:
 
     @asynccontextmanager
     async def waits(self, lease: TaskLease, report: ReportProgress) -> AsyncIterator[None]:
-        """Renew the lease for as long as the block lasts: the client waits for an answer."""
+        """Renew the lease while the block runs, because the client is waiting for an answer."""
         async with anyio.create_task_group() as group:
             group.start_soon(self._keep, lease, report)
             try:
@@ -322,7 +325,7 @@ class McpClientState:
         while True:
             await anyio.sleep(lease.lease_s / 3)
             if not await self._renew(lease):
-                await report("nobody runs the plan now: plan apply goes on with it")
+                await report("the plan is not running; plan apply resumes it")
 
     async def _end_of(
         self,
@@ -342,16 +345,16 @@ class McpClientState:
                     await report(words)
 
     def _never(self, lease: TaskLease) -> str:
-        """Return why its agent will take no turn by itself; empty when it may."""
+        """Return why the agent will not start another turn; empty if it may."""
         agent = self.context.log.get(lease.agent)
         if agent is None:
-            return "the agent is gone"
+            return "the agent was removed"
         if agent.state in (AgentState.PARKED, AgentState.ENDED):
             return _in_words(agent)
         return ""
 
     async def _withdraw(self, lease: TaskLease, said: str) -> bool:
-        """Withdraw a call. Returns whether it had not begun."""
+        """Withdraw a call. Return whether it had not started."""
         with suppress(CommandError, OSError):
             return str((await self.context.act("withdraw", lease.body(id=said))).get("was")) == "waiting"
         return False
@@ -361,5 +364,5 @@ def _in_words(agent: Resource) -> str:
     unblocks = [
         str(way) for one in agent.status.get("conditions", {}).values() for way in (one or {}).get("unblocks") or ()
     ]
-    ways = f"; {' or '.join(unblocks)} would help" if unblocks else ""
+    ways = f"; to continue: {' or '.join(unblocks)}" if unblocks else ""
     return f"{agent.status.get('why') or agent.state}{ways}"

@@ -1,7 +1,7 @@
 """Resources that an MCP client may read: tasks, messages, locks. Pure.
 
-An identity sees what its agents see: its own part of the plan, and who has which files. Every address that a record
-changes is one of these resources or none, so that subscriptions come from the log.
+An identity sees what its agents see: its part of the plan, and all file locks. The addresses that a record changes
+determine the changed resources, so the log drives subscriptions.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ TEXT: Final = "text/plain"
 
 @frozen
 class ListedResource:
-    """One resource as it is listed."""
+    """A resource in the list of resources."""
 
     uri: str
     name: str
@@ -35,12 +35,12 @@ class ListedResource:
 
 
 def list_resources(plan: str, parts: Sequence[ExternalRole]) -> list[ListedResource]:
-    """The resources of an identity with these tasks."""
+    """Return the resources of an identity with these tasks."""
     site = f"{SCHEME}{plan}"
     shown = [
-        ListedResource(f"{site}/plan", "plan", "Your tasks and all below them: states, goals, results.", TEXT),
-        ListedResource(f"{site}/tasks", "tasks", "The tasks that you may take, and who has them.", JSON),
-        ListedResource(f"{site}/locks", "locks", "Who has which files, and who waits for them.", JSON),
+        ListedResource(f"{site}/plan", "plan", "Your tasks and their subtasks: states, goals, results.", TEXT),
+        ListedResource(f"{site}/tasks", "tasks", "The tasks that you may take, and the client of each.", JSON),
+        ListedResource(f"{site}/locks", "locks", "File locks: their holders and waiters.", JSON),
     ]
     for part in parts:
         shown += [
@@ -48,26 +48,22 @@ def list_resources(plan: str, parts: Sequence[ExternalRole]) -> list[ListedResou
                 f"{site}/task/{part.path}", part.task.address, "Goal, checks, state and result of the task.", JSON
             ),
             ListedResource(
-                f"{site}/messages/{part.path}", f"messages for {part.task.address}", "What is not read yet.", JSON
+                f"{site}/messages/{part.path}", f"messages for {part.task.address}", "Unread messages.", JSON
             ),
         ]
     return shown
 
 
 def resource_templates(plan: str) -> list[ListedResource]:
-    """What stands for resources that are not listed one by one."""
+    """Return the templates of resources that are not listed individually."""
     uri = f"{SCHEME}{plan}/task/{{+path}}"
-    return [
-        ListedResource(uri, "task", "One of your tasks or one below, by its path as list_tasks and plan have it.", JSON)
-    ]
+    return [ListedResource(uri, "task", "One of your tasks or subtasks, by its path from list_tasks or `plan`.", JSON)]
 
 
 def read_resource(
     objects: ObjectReader, plan: str, parts: Sequence[ExternalRole], uri: str
 ) -> tuple[str | JsonObject, str]:
-    """The content of `uri`, and its type. Raises CommandError: NOT_FOUND for what is not there or not this
-    identity's.
-    """
+    """Return the content of `uri` and its type. Raises CommandError: NOT_FOUND if the identity has no such resource."""
     kind, _, path = uri.removeprefix(f"{SCHEME}{plan}/").partition("/")
     mine = [part for part in parts if part.path == path]
     match kind:
@@ -81,11 +77,11 @@ def read_resource(
             return {"messages": _messages(mine[0])}, JSON
         case "task" if _is_within(path, [part.path for part in parts]):
             return _task(objects, path), JSON
-    raise CommandError(ExitCode.NOT_FOUND, f"you have no resource {uri}", "resources/list names those there are")
+    raise CommandError(ExitCode.NOT_FOUND, f"you have no resource {uri}", "resources/list lists yours")
 
 
 def changed_resources(plan: str, mine: Sequence[str], changed: Iterable[str]) -> set[str]:
-    """The resources of an identity with the tasks at the paths `mine` that are others now that these have changed."""
+    """Return the resources that have changed with the addresses `changed`, for an identity with the tasks `mine`."""
     site, found = f"{SCHEME}{plan}", set[str]()
     for address in changed:
         kind, _, path = address.partition("/")
@@ -99,7 +95,7 @@ def changed_resources(plan: str, mine: Sequence[str], changed: Iterable[str]) ->
 
 
 def task_summary(part: ExternalRole) -> JsonObject:
-    """A task of the identity in short."""
+    """Return the summary of a task: path, goal, state, client."""
     ready = part.task.status.get("conditions", {}).get("Ready") or {}
     out: JsonObject = {"task": part.path, "goal": part.task.spec.get("goal", ""), "state": part.task.state or "waiting"}
     out |= {"is_free": part.is_free, "taken_by": part.holder or None}
@@ -109,7 +105,7 @@ def task_summary(part: ExternalRole) -> JsonObject:
 def _task(objects: ObjectReader, path: str) -> JsonObject:
     task = objects.get(f"task/{path}")
     if task is None:
-        raise CommandError(ExitCode.NOT_FOUND, f"there is no task/{path}", "the resource `plan` has those there are")
+        raise CommandError(ExitCode.NOT_FOUND, f"no task/{path} in this plan", "the resource `plan` lists your tasks")
     spec, status = task.spec, task.status
     ready = status.get("conditions", {}).get("Ready") or {}
     agent = objects.get(f"agent/{path}")
@@ -146,7 +142,7 @@ def _lock(address: str, status: JsonObject) -> JsonObject:
 
 
 def _topmost(parts: Sequence[ExternalRole]) -> list[ExternalRole]:
-    """Those that are not below another: each is shown once."""
+    """Return the roles whose task is not below another's, so that each task is shown once."""
     return [one for one in parts if not any(_is_below(one.path, each.path) for each in parts)]
 
 

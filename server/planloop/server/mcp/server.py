@@ -1,7 +1,7 @@
 """MCP server of one identity, on the official SDK.
 
-One server has many clients. A request belongs to the client of its session: standard input, or a session of streamable
-HTTP. The protocol of 2026-07-28 has no sessions over HTTP; there each call names the lease.
+A server has many clients. The session of a request identifies its client: standard input, or a session of streamable
+HTTP. The protocol of 2026-07-28 has no sessions over HTTP; there each call names its lease.
 """
 
 from __future__ import annotations
@@ -33,27 +33,27 @@ from planloop.server.mcp.resources import ListedResource
 from planloop.server.mcp.tool_handlers import LEASE, OfferedTool, ToolAnswer, ToolHandlers, has_news
 
 Context: TypeAlias = ServerRequestContext[Any, Any]
-STDIO: Final = "stdio"  # The one client of a process that is spoken to over its standard input.
+STDIO: Final = "stdio"  # The session of the only client, if the transport is standard input and output.
 SESSION_HEADER: Final = "mcp-session-id"
-CLIENTS_MAX: Final = 1_000  # Of one identity, kept with or without a task.
-LEAVE_S: Final = 5.0  # For all clients to give back what they have when this ends.
-NOTIFY_S: Final = 2.0  # For one client to take its notifications.
-GATHER_S: Final = 0.02  # Changes that come together are sent together.
+CLIENTS_MAX: Final = 1_000  # Clients kept for one identity, with or without a task.
+LEAVE_S: Final = 5.0  # For all clients to release their leases when the server stops.
+NOTIFY_S: Final = 2.0  # For one client to read its notifications.
+GATHER_S: Final = 0.02  # Changes within this time are sent together.
 FACTS: Final = "planloop/facts"
-"""The member of a result's `_meta` that has the answer in fields, for programs."""
-LEASE_SCHEMA: Final[JsonObject] = {"type": "string", "description": "What take_task gave you as `lease`."}
+"""The key in a result's `_meta` under which programs find the answer as fields."""
+LEASE_SCHEMA: Final[JsonObject] = {"type": "string", "description": "The `lease` from take_task's answer."}
 
 INSTRUCTIONS: Final = (
-    "This server lets you work on tasks of a running plan. Take one with take_task, read what it is about, and do it "
-    "with the other tools: what you do counts only through them. Files are read before they are changed. Call done "
-    "when the task is finished: its checks are run, and you hear whether they hold. Every answer may tell you what is "
-    "new, such as another goal; wait_for_news waits for that."
+    "This server lets you work on tasks of a running plan. Take a task with take_task, read its description, and do "
+    "it with the other tools. Only work done through these tools counts. Read a file before you change it. When the "
+    "task is finished, call done: it runs the task's checks and returns whether they pass. Any answer may include "
+    "news, such as a changed goal. Call wait_for_news to wait for news."
 )
 
 
 @mutable
 class McpSession:
-    """One client and its subscriptions. `sender` sends notifications to it, None while it cannot be reached."""
+    """One client and its subscriptions. `sender` sends it notifications; None while it is not reachable."""
 
     client: McpClientState
     sender: ServerSession | None = None
@@ -63,13 +63,13 @@ class McpSession:
 
 
 class IdentityServer:
-    """The MCP server of the identity `name` of the plan `plan`. `is_http`: clients come with sessions, or without."""
+    """The MCP server of the identity `name` of the plan `plan`. `is_http` selects HTTP sessions, else stdio."""
 
     def __init__(self, context: McpContext, plan: str, name: str, *, is_http: bool) -> None:
         self._context, self._plan, self._name, self._is_http = context, plan, name, is_http
         self._sessions: dict[str, McpSession] = {}
         self._bus = InMemorySubscriptionBus()
-        self._listening = ListenHandler(self._bus)  # One for all, so that its bound is on all of them.
+        self._listening = ListenHandler(self._bus)  # Shared by all clients, so that its limit covers all of them.
         self._paths: list[str] | None = None
         self.server: Server[Any] = Server(
             "planloop",
@@ -89,12 +89,12 @@ class IdentityServer:
 
     @property
     def options(self) -> Any:
-        """What the server says of itself at a handshake."""
+        """The server's part of the handshake."""
         return self.server.create_initialization_options(NotificationOptions(tools_changed=True))
 
     @asynccontextmanager
     async def notifying(self) -> AsyncIterator[None]:
-        """Send clients what they have subscribed to, for as long as the block lasts; then they leave."""
+        """Notify clients while the block runs; at its end, release their leases."""
         async with anyio.create_task_group() as group:
             group.start_soon(self._notify)
             try:
@@ -102,19 +102,19 @@ class IdentityServer:
             finally:
                 self._listening.close()
                 group.cancel_scope.cancel()
-                # The lease of a client that has not left by then expires.
+                # A lease that is not released in time expires later.
                 with anyio.move_on_after(LEAVE_S, shield=True):
                     for session in list(self._sessions.values()):
                         await session.client.leave("its connection ended")
 
     async def end_session(self, session_id: str) -> None:
-        """Forget a client that has ended its session; its task becomes free."""
+        """Forget a client that has ended its session, and release its lease."""
         session = self._sessions.pop(session_id, None)
         if session is not None:
             await session.client.leave("it ended its session")
 
     def _session(self, ctx: Context, lease_key: str = "") -> McpSession:
-        """Return the client of a request: by its session, else by its lease; a new one if it has neither."""
+        """Return the client of a request, by its lease or session; a new one if neither is known."""
         key = lease_key or self._session_id(ctx)
         found = self._sessions.get(key) if key else None
         if found is None:
@@ -141,7 +141,7 @@ class IdentityServer:
         return not self._session_id(ctx)
 
     def _forget_some(self) -> None:
-        """Make room for a session: clients need not say that theirs has ended."""
+        """Make room for a session, since clients may disappear without ending theirs."""
         for key in surplus(self._sessions, CLIENTS_MAX - 1):
             del self._sessions[key]
 
@@ -254,11 +254,11 @@ class IdentityServer:
             await self._tools_changed(session)
 
     async def _notify_of_news(self, session: McpSession) -> None:
-        """Notify a client once that its agent has news: the news come with its next answer."""
+        """Notify a client once that its agent has news. Its next answer contains the news."""
         lease = session.client.lease
         is_new = lease is not None and has_news(session.client, lease)
         if is_new and not session.knows_news and lease is not None and session.sender is not None:
-            words = f"there is news for {lease.task}: the next call tells it, or wait_for_news"
+            words = f"news for {lease.task}: the answer to your next call has it, or call wait_for_news"
             params = types.LoggingMessageNotificationParams(level="notice", logger="planloop", data=words)
             await session.sender.send_notification(types.LoggingMessageNotification(params=params))
         session.knows_news = is_new
@@ -274,7 +274,7 @@ def surplus(sessions: Mapping[str, McpSession], kept_max: int) -> list[str]:
 
 
 async def _any_level(ctx: Context, params: types.SetLevelRequestParams) -> types.EmptyResult:
-    """There is one level."""
+    """Accept any log level: all log messages have the same one."""
     del ctx, params
     return types.EmptyResult()
 
@@ -288,7 +288,7 @@ def _as_errors() -> Iterator[None]:
 
 
 def _reporting(ctx: Context) -> ReportProgress:
-    """Sends progress to a client that wants it, a number that rises with words."""
+    """Return a function that sends progress to a client that asked for it: a rising number with a text."""
     count = 0
 
     async def report(words: str) -> None:
@@ -312,9 +312,9 @@ def _tool(offer: OfferedTool, *, with_lease: bool) -> types.Tool:
 
 
 def _result(answer: ToolAnswer) -> types.CallToolResult:
-    """All of the answer as one text, and its facts where programs find them and no client shows them to a model.
+    """Return the whole answer as one text. Its fields are in `_meta`, which clients do not show to a model.
 
-    Clients that get structured content show a model that alone, so there is none.
+    The result has no structured content, because some clients would show a model only that.
     """
     content: list[Any] = [types.TextContent(type="text", text="\n\n".join(answer.texts))]
     return types.CallToolResult(content=content, is_error=answer.is_error, _meta={FACTS: answer.facts})

@@ -1,7 +1,7 @@
 """Tools of MCP clients: which are offered, how calls of them are handled, and their results as text and fields.
 
-A client has the tools of its agent, as the check of the agent's calls computes them, and a few for tasks. Calls of the
-task tools are handled here; all others are calls of the agent.
+A client has the tools that its agent is permitted, and the task tools. Calls of the task tools are handled here; all
+other calls are made as the agent.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ from planloop.server.mcp.leases import ExternalRole, McpClientState, ReportProgr
 from planloop.server.mcp.resources import task_summary
 from planloop.server.plan_reader import ObjectReader
 
-WAIT_S: Final = 60.0  # For news, when a client does not say: most give up on a call that takes longer.
+WAIT_S: Final = 60.0  # Default of wait_for_news. Most clients give up on a call that takes longer.
 WAIT_MAX_S: Final = 3_600.0
 LEASE: Final = "lease"
-"""The argument by which a client without a session says which task it has."""
+"""The argument with which a client without a session names its lease."""
 
-_TASK: Final[JsonObject] = {"type": "string", "description": "Its path, as list_tasks has it."}
+_TASK: Final[JsonObject] = {"type": "string", "description": "The task's path, from list_tasks."}
 
 
 @frozen
@@ -63,26 +63,25 @@ def _ours(name: str, description: str, properties: JsonObject, required: Iterabl
 
 
 TASK_TOOLS: Final = (
-    _ours("list_tasks", "Lists the tasks that you may take, how they stand, and who has them.", {}),
+    _ours("list_tasks", "List the tasks that you may take, with their state and the client that has each.", {}),
     _ours(
         "take_task",
-        "Takes a task, the first free one if you name none, and says what it is about. You have it for as long as you "
-        "go on calling tools.",
+        "Take a task and return its description. Default: the first free task. You keep it as long as you call tools.",
         {"task": _TASK},
     ),
     _ours(
         "leave_task",
-        "Gives your task back for somebody else to take. To finish it, call `done` instead.",
+        "Give your task back, so that another client can take it. If it is finished, call `done` instead.",
         {"reason": {"type": "string", "maxLength": limits.REASON_CHARS_MAX}},
     ),
     _ours(
         "wait_for_news",
-        "Waits until there is something new for you: a message, another goal, a subtask that ended.",
+        "Wait for news: a message, a changed goal, or the end of a subtask.",
         {"for_s": {"type": "number", "minimum": 0, "maximum": WAIT_MAX_S, "default": WAIT_S}},
     ),
     _ours(
         "plan_diff",
-        "Says what plan_patch with the same operations would change, or why it would be refused. Changes nothing.",
+        "Preview plan_patch: return what the same operations would change, or why they would be refused.",
         {"ops": {"type": "array", "items": {"type": "object"}, "minItems": 1}},
         ("ops",),
     ),
@@ -90,12 +89,12 @@ TASK_TOOLS: Final = (
 
 
 def agent_tools(objects: ObjectReader) -> Mapping[str, Tool]:
-    """Every tool of the plan by its name there."""
+    """Return every tool of the plan, by its name in the plan."""
     return McpTools(AgentTools(BUILT_IN_TOOLS, lambda: objects), lambda: objects)
 
 
 def offered_tools(objects: ObjectReader, parts: Iterable[ExternalRole]) -> list[OfferedTool]:
-    """Return the tools of a client with these tasks: the task tools, then those of their agents, each once."""
+    """Return the tools of a client that may take these tasks: the task tools, then the tools of their agents."""
     tools = agent_tools(objects)
     found: dict[str, OfferedTool] = {}
     for part in parts:
@@ -109,12 +108,12 @@ def _offer(tool: Tool) -> OfferedTool:
     return OfferedTool(wire_name(tool.name), tool.description, {"type": "object", **parameters}, tool.name, tool.effect)
 
 
-NEWS: Final = "What is new for you:"
+NEWS: Final = "News:"
 
 
 @frozen
 class ToolAnswer:
-    """The answer to a call: `texts` have all of it, in reading order; `facts` are the same for programs."""
+    """The answer to a call: `texts` in reading order, and the same as fields (`facts`) for programs."""
 
     texts: tuple[str, ...]
     facts: JsonObject
@@ -125,11 +124,11 @@ class ToolAnswer:
         return ToolAnswer((*self.texts, *_news(ended)), self.facts | _facts_of_news(ended), self.is_error)
 
 
-NOTHING: Final = ToolAnswer(("Nothing is new.",), {"state": "Succeeded"})
+NOTHING: Final = ToolAnswer(("No news.",), {"state": "Succeeded"})
 
 
 def call_answer(ended: CallEnded) -> ToolAnswer:
-    """Return the result of a call, and the news that its turn began with."""
+    """Return the result of a call, and the news at the start of its turn."""
     result = ended.result
     facts: JsonObject = {"state": str(result.state)}
     facts |= {"error": result.error} if result.error else {}
@@ -140,7 +139,7 @@ def call_answer(ended: CallEnded) -> ToolAnswer:
 
 
 def news_answer(ended: CallEnded) -> ToolAnswer:
-    """Return the news, or that there is none."""
+    """Return the news, or NOTHING."""
     if ended.result.state is not CallState.SUCCEEDED:
         return call_answer(ended)
     return ToolAnswer((*ended.comments, *_news(ended)) or NOTHING.texts, NOTHING.facts | _facts_of_news(ended))
@@ -149,8 +148,8 @@ def news_answer(ended: CallEnded) -> ToolAnswer:
 def lease_answer(lease: TaskLease, ended: CallEnded, *, shows_lease: bool) -> ToolAnswer:
     """Return the briefing of a task that the client has just taken."""
     silence = quantities.format_duration(lease.lease_s)
-    yours = f"{lease.task} is yours for as long as you go on: after {silence} of silence it is not."
-    handle = f"Give `lease: {lease.key}` with every call." if shows_lease else ""
+    yours = f"You have {lease.task}. You lose it if you call no tool for {silence}."
+    handle = f"Pass `lease: {lease.key}` with every call." if shows_lease else ""
     facts: JsonObject = {"task": lease.path, "agent": lease.agent, "lease_s": lease.lease_s}
     facts |= {"lease": lease.key} if shows_lease else {}
     texts = tuple(text for text in (yours, handle, lease.briefing) if text)
@@ -158,7 +157,7 @@ def lease_answer(lease: TaskLease, ended: CallEnded, *, shows_lease: bool) -> To
 
 
 def tasks_answer(parts: list[ExternalRole], mine: str) -> ToolAnswer:
-    """The tasks of an identity."""
+    """Return the list of the identity's tasks."""
     lines = [_line(part, is_mine=part.path == mine) for part in parts]
     return ToolAnswer(("\n".join(lines),), {"tasks": [task_summary(part) for part in parts]})
 
@@ -172,16 +171,16 @@ def _line(part: ExternalRole, *, is_mine: bool) -> str:
 
 
 def claim_answer(task: Resource) -> ToolAnswer:
-    """Return the final result of the checks of a claim."""
+    """Return the final result of a claim's checks."""
     ready = task.status.get("conditions", {}).get("Ready") or {}
     words = str(ready.get("message") or "")
-    said = f"{task.address} is {task.state}" + (f": {words}" if words else "")
+    text = f"{task.address} is {task.state}" + (f": {words}" if words else "")
     facts: JsonObject = {"state": "Succeeded", "task_state": task.state, "accepted": task.state == TaskState.DONE}
-    return ToolAnswer((said,), facts, task.state == TaskState.FAILED)
+    return ToolAnswer((text,), facts, task.state == TaskState.FAILED)
 
 
 def rejection_answer(ended: CallEnded) -> ToolAnswer:
-    """Return that the claim was rejected; the news say what to fix."""
+    """Return that the claim was rejected. The news says what to fix."""
     facts: JsonObject = {"state": "Failed", "error": "NotAccepted", "accepted": False}
     return ToolAnswer(("Not accepted.",), facts, is_error=True).then(ended)
 
@@ -192,7 +191,7 @@ def diff_answer(preview: JsonObject) -> ToolAnswer:
     if faults:
         return ToolAnswer(("It would be refused: " + "; ".join(faults),), preview, is_error=True)
     lines = [_difference(one) for one in preview.get("differences", ())]
-    held = [f"It would wait for a yes: {preview['hold']}"] if preview.get("hold") else []
+    held = [f"It would wait for approval: {preview['hold']}"] if preview.get("hold") else []
     return ToolAnswer(("\n".join((*lines, *held)) or "It would change nothing.",), preview)
 
 
@@ -218,26 +217,26 @@ def _facts_of_news(ended: CallEnded) -> JsonObject:
 
 
 CLAIMS: Final = frozenset({"done", "fail"})
-JUDGED: Final = frozenset({AgentState.CLAIMED, AgentState.RUNNING, AgentState.ENDED})  # While its claim is looked at.
+JUDGED: Final = frozenset({AgentState.CLAIMED, AgentState.RUNNING, AgentState.ENDED})  # While a claim's checks run.
 INTERRUPTED: Final = "Interrupted"
 Do = Callable[["ToolHandlers", JsonObject, ReportProgress], Awaitable[ToolAnswer]]
 
 
 @dataclass(frozen=True, slots=True)
 class ToolHandlers:
-    """Handles the calls of `client`. `shows_lease`: it has no session, so each call names its lease."""
+    """Handles the calls of `client`. With `shows_lease`, the client has no session, and each call names its lease."""
 
     client: McpClientState
     shows_lease: bool = False
 
     def offers(self) -> list[OfferedTool]:
-        """Return its tools: those of the agent that it plays, or of all that it may play."""
+        """Return the client's tools: those of its agent, or of all agents whose tasks it may take."""
         lease, parts = self.client.lease, self.client.parts()
         mine = [part for part in parts if lease is not None and part.agent.address == lease.agent]
         return offered_tools(self.client.context.log, mine or parts)
 
     async def do(self, name: str, arguments: JsonObject, report: ReportProgress) -> ToolAnswer:
-        """Return the answer of the tool `name`. A CommandError becomes an answer, too."""
+        """Call the tool `name` and return its answer. A CommandError becomes an answer, too."""
         try:
             _require_plain(arguments)
             if (ours := _OURS.get(name)) is not None:
@@ -248,7 +247,7 @@ class ToolHandlers:
 
     async def _call(self, name: str, arguments: JsonObject, report: ReportProgress) -> ToolAnswer:
         lease = self.client.mine()
-        # An unknown name is passed on: the answer of the agent lists the tools.
+        # Pass an unknown name on: the agent's answer lists the tools.
         tool = next((one.tool for one in self.offers() if one.name == name and one.tool), name)
         ended = await self.client.call(tool, arguments, report)
         if ended.result.error == INTERRUPTED and self.client.lease is not None:
@@ -259,55 +258,54 @@ class ToolHandlers:
         return call_answer(ended)
 
     async def _judged(self, lease: TaskLease, ended: CallEnded, report: ReportProgress) -> ToolAnswer:
-        """Wait for the checks of a claim. Returns whether it was accepted."""
+        """Wait for the checks of a claim. Return whether it was accepted."""
         log = self.client.context.log
-        await report("its checks run")
+        await report("the checks are running")
         async with self.client.waits(lease, report):
             while _is_open(log, lease):
                 await log.moved()
         task = log.get(lease.task)
         if task is None or log.get(lease.agent) is None:
-            return ToolAnswer((f"{lease.task} is gone",), {"state": "Cancelled"}, is_error=True)
+            return ToolAnswer((f"{lease.task} was removed",), {"state": "Cancelled"}, is_error=True)
         if task.state in ENDED:
             self.client.lease = None
             return claim_answer(task).then(ended)
         return rejection_answer(await self.client.call("", {}, report))
 
     async def list_tasks(self, arguments: JsonObject, report: ReportProgress) -> ToolAnswer:
-        """The tasks of its identity."""
+        """Return the tasks of the client's identity."""
         del arguments, report
         await self.client.keep_alive()
         lease = self.client.lease
         return tasks_answer(self.client.parts(), "" if lease is None else lease.path)
 
     async def take_task(self, arguments: JsonObject, report: ReportProgress) -> ToolAnswer:
-        """Takes one, and hears what it is about."""
+        """Take a task and return its briefing."""
         lease = await self.client.take(str(arguments.get("task") or ""), report)
         ended = await self.client.call("", {}, report)
         if ended.result.state is not CallState.SUCCEEDED:
-            ended = CallEnded(
-                CallResult(CallState.SUCCEEDED), ended.told
-            )  # The briefing is readable with a spent budget, too.
+            # An agent without budget left can still read its briefing.
+            ended = CallEnded(CallResult(CallState.SUCCEEDED), ended.told)
         return lease_answer(lease, ended, shows_lease=self.shows_lease)
 
     async def leave_task(self, arguments: JsonObject, report: ReportProgress) -> ToolAnswer:
-        """Gives it back."""
+        """Release the lease."""
         del report
         lease = self.client.mine()
         reason = str(arguments.get("reason") or "its client gave it back")
-        await self.client.leave(reason[: limits.REASON_CHARS_MAX])  # Too long a reason must not keep the task.
-        return ToolAnswer((f"{lease.task} is free again.",), {"state": "Succeeded", "task": lease.path})
+        await self.client.leave(reason[: limits.REASON_CHARS_MAX])  # A reason that is too long is cut, not refused.
+        return ToolAnswer((f"You have given {lease.task} back.",), {"state": "Succeeded", "task": lease.path})
 
     async def wait_for_news(self, arguments: JsonObject, report: ReportProgress) -> ToolAnswer:
-        """Waits for anything that its agent would be told."""
+        """Wait for news of the agent."""
         given = arguments.get("for_s", WAIT_S)
         if not isinstance(given, int | float) or isinstance(given, bool) or not 0 <= given <= WAIT_MAX_S:
-            raise CommandError(ExitCode.USAGE, f"for_s is a number from 0 to {WAIT_MAX_S:g}", "60 is usual")
+            raise CommandError(ExitCode.USAGE, f"for_s must be a number from 0 to {WAIT_MAX_S:g}", "the default is 60")
         lease = self.client.mine()
         with anyio.move_on_after(float(given)):
             await self.client.keep_alive()
             while not has_news(self.client, lease):
-                # Nothing is awaited between the look and this, so that no change is missed.
+                # No await separates the check from this one, so that no change is missed.
                 with anyio.move_on_after(lease.lease_s / 3):
                     await self.client.context.log.moved()
                 self.client.mine()
@@ -317,34 +315,37 @@ class ToolHandlers:
         return news_answer(await self.client.call("", {}, report))
 
     async def plan_diff(self, arguments: JsonObject, report: ReportProgress) -> ToolAnswer:
-        """What a patch would do."""
+        """Return what a patch would do."""
         del report
         lease = self.client.mine()
         if not isinstance(ops := arguments.get("ops"), list) or not ops:
-            raise CommandError(ExitCode.USAGE, "ops is a list of RFC 6902 operations", "as for plan_patch")
+            raise CommandError(
+                ExitCode.USAGE, "ops must be a list of RFC 6902 operations", "pass the same `ops` as to plan_patch"
+            )
         await self.client.keep_alive()
         return diff_answer(await self.client.context.act("preview", {"agent": lease.agent, "ops": ops}))
 
 
 def _is_open(log: ObjectReader, lease: TaskLease) -> bool:
-    """Return whether the checks of the claim have not ended."""
+    """Return whether the checks of the claim are still running."""
     task, agent = log.get(lease.task), log.get(lease.agent)
     return task is not None and agent is not None and task.state not in ENDED and agent.state in JUDGED
 
 
 def _require_plain(arguments: JsonObject) -> None:
-    """Raise CommandError for values that the log cannot hold: NaN, 1e999."""
+    """Raise CommandError for values that JSON cannot express: NaN, 1e999."""
     try:
         encode(arguments)
     except ValueError as error:
-        raise CommandError(ExitCode.USAGE, f"the arguments are no JSON: {error}", "a number has an end") from None
+        hint = "use finite numbers only"
+        raise CommandError(ExitCode.USAGE, f"the arguments are not valid JSON: {error}", hint) from None
 
 
 _OURS: Final[Mapping[str, Do]] = {one.name: getattr(ToolHandlers, one.name) for one in TASK_TOOLS}
 
 
 def has_news(client: McpClientState, lease: TaskLease) -> bool:
-    """Return whether the next turn of its agent would have news for it."""
+    """Return whether the agent's next turn would start with news."""
     log = client.context.log
     agent, task = log.get(lease.agent), log.get(lease.task)
     if agent is None or task is None:

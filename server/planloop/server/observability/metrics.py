@@ -15,22 +15,22 @@ from planloop.schemas.objects.lock import lock_status_from_json
 from planloop.schemas.resource import Resource
 from planloop.server.observability.spans import SpanEnd, SpanReader, SpanStart, ViewLookup
 
-# Figures of a plan for monitoring: what it is now, and what happened since somebody began to count.
+# Metrics of a plan: gauges with its current state, and counters of events since the process started.
 #
-# The first are read from the objects, the second are a fold of the log's spans. A collector expects counters that begin
-# at nought with the process that counts, so nothing is read back from before.
+# Gauges are read from the objects, counters from the log's spans. Prometheus expects counters to start at zero with
+# their process, so earlier records are not counted.
 
 BOUNDS_S: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
-"""Upper bounds of what a duration is counted under, in seconds."""
+"""Upper bounds of the buckets for durations, in seconds."""
 
 LabelValues = tuple[tuple[str, str], ...]
 HISTOGRAMS: Final = {
-    "turn": ("planloop_turn_duration_seconds", "How long agents' turns took."),
-    "model": ("gen_ai_client_operation_duration_seconds", "How long requests to models took."),
-    "call": ("planloop_call_duration_seconds", "How long tool calls took."),
-    "run": ("planloop_run_duration_seconds", "How long commands of tasks took."),
-    "wait": ("planloop_lock_wait_seconds", "How long locks were waited for."),
-    "held": ("planloop_lock_held_seconds", "How long locks were held."),
+    "turn": ("planloop_turn_duration_seconds", "Duration of agents' turns."),
+    "model": ("gen_ai_client_operation_duration_seconds", "Duration of requests to models."),
+    "call": ("planloop_call_duration_seconds", "Duration of tool calls."),
+    "run": ("planloop_run_duration_seconds", "Duration of tasks' commands."),
+    "wait": ("planloop_lock_wait_seconds", "Time spent waiting for locks."),
+    "held": ("planloop_lock_held_seconds", "Time that locks were held."),
 }
 LABEL_NAMES: Final = {
     "gen_ai.request.model": "model",
@@ -41,7 +41,7 @@ LABEL_NAMES: Final = {
 
 @frozen
 class MetricSample:
-    """One line: `name{labels} value`."""
+    """One sample: `name{labels} value`."""
 
     name: str
     labels: LabelValues
@@ -50,7 +50,7 @@ class MetricSample:
 
 @frozen
 class MetricFamily:
-    """Samples of one sort, with what they say."""
+    """The samples of one metric, with its help text."""
 
     name: str
     kind: Literal["gauge", "counter", "histogram"]
@@ -78,7 +78,7 @@ class _Histogram:
 
 
 class MetricCounters:
-    """What happened since the first record that it was told of. `note` every record in order."""
+    """Counters of what happened since the first noted record. Call `note` with every record, in order."""
 
     def __init__(self, plan: str, look: ViewLookup) -> None:
         self._spans = SpanReader(plan, look)
@@ -88,16 +88,16 @@ class MetricCounters:
         self._tokens: Counter[tuple[str, str]] = Counter()
 
     def note(self, record: Record) -> None:
-        """Counts what `record`, which is folded already, says."""
+        """Count `record`, which is folded already."""
         self._records.update(entry.type for entry in record.draft.entries)
-        for told in self._spans.note(record):
-            if isinstance(told, SpanStart):
-                self._open[told.key] = told
-            elif (begun := self._open.pop(told.key, None)) is not None:
-                self._end(begun, told)
+        for event in self._spans.note(record):
+            if isinstance(event, SpanStart):
+                self._open[event.key] = event
+            elif (start := self._open.pop(event.key, None)) is not None:
+                self._end(start, event)
 
     def families(self) -> Iterator[MetricFamily]:
-        """What was counted, in an order that stays."""
+        """Yield the counters, in a stable order."""
         records = [
             MetricSample("planloop_records_total", (("type", one),), n) for one, n in sorted(self._records.items())
         ]
@@ -106,19 +106,17 @@ class MetricCounters:
             MetricSample("gen_ai_client_token_usage_total", (("model", model), ("type", sort)), n)
             for (model, sort), n in sorted(self._tokens.items())
         ]
-        yield MetricFamily(
-            "gen_ai_client_token_usage_total", "counter", "Tokens that models were given and wrote.", tokens
-        )
+        yield MetricFamily("gen_ai_client_token_usage_total", "counter", "Input and output tokens of models.", tokens)
         for sort, (name, words) in HISTOGRAMS.items():
             found = sorted((labels, one) for (kind, labels), one in self._durations.items() if kind == sort)
             samples = [sample for labels, one in found for sample in one.samples(name, labels)]
             yield MetricFamily(name, "histogram", words, samples)
 
-    def _end(self, begun: SpanStart, ended: SpanEnd) -> None:
-        named = {LABEL_NAMES[name]: str(value) for name, value in begun.attributes.items() if name in LABEL_NAMES}
+    def _end(self, start: SpanStart, ended: SpanEnd) -> None:
+        named = {LABEL_NAMES[name]: str(value) for name, value in start.attributes.items() if name in LABEL_NAMES}
         labels = (*sorted(named.items()), ("error", ended.error))
-        found = self._durations.setdefault((begun.sort, labels), _Histogram())
-        found.add(max(0.0, ended.at - begun.at))
+        found = self._durations.setdefault((start.sort, labels), _Histogram())
+        found.add(max(0.0, ended.at - start.at))
         for name, value in ended.attributes.items():
             if name.startswith("gen_ai.usage."):
                 sort = name.removeprefix("gen_ai.usage.").removesuffix("_tokens")
@@ -126,12 +124,12 @@ class MetricCounters:
 
 
 def current_metrics(objects: Callable[[str], Iterable[Resource]], rev: int, epoch: int) -> Iterator[MetricFamily]:
-    """What the plan is now. `objects` gives all objects of a kind."""
+    """Yield the gauges of a plan's current state. `objects` returns all objects of a kind."""
     yield MetricFamily(
         "planloop_revision", "gauge", "The newest revision of the log.", [MetricSample("planloop_revision", (), rev)]
     )
     yield MetricFamily(
-        "planloop_epoch", "gauge", "How often the plan was taken over.", [MetricSample("planloop_epoch", (), epoch)]
+        "planloop_epoch", "gauge", "Number of owner processes so far.", [MetricSample("planloop_epoch", (), epoch)]
     )
     states = Counter((kind, one.state) for kind in sorted(addresses.KINDS) for one in objects(kind))
     named = [
@@ -147,10 +145,10 @@ def _lock_samples(locks: Iterable[Resource]) -> Iterator[MetricFamily]:
     known = [lock_status_from_json(one.status) for one in locks]
     held, waiting = sum(len(one.holders) for one in known), sum(len(one.waiters) for one in known)
     yield MetricFamily(
-        "planloop_lock_holders", "gauge", "Grants of locks.", [MetricSample("planloop_lock_holders", (), held)]
+        "planloop_lock_holders", "gauge", "Holders of locks.", [MetricSample("planloop_lock_holders", (), held)]
     )
     yield MetricFamily(
-        "planloop_lock_waiters", "gauge", "Waits for locks.", [MetricSample("planloop_lock_waiters", (), waiting)]
+        "planloop_lock_waiters", "gauge", "Waiters for locks.", [MetricSample("planloop_lock_waiters", (), waiting)]
     )
 
 
@@ -160,9 +158,7 @@ def _cost_samples(agents: Iterable[Resource], tasks: Iterable[Resource]) -> Iter
         for one in agents
         for unit, amount in sorted((one.status.get("used") or {}).items())
     ]
-    yield MetricFamily(
-        "planloop_agent_used", "gauge", "What each agent has used: tokens, usd, turns, calls, time_s.", used
-    )
+    yield MetricFamily("planloop_agent_used", "gauge", "Use of each agent: tokens, usd, turns, calls, time_s.", used)
     left = [
         MetricSample(
             "planloop_budget_left", (("task", one.address.partition("/")[2]), ("unit", unit)), float(account.left)
@@ -171,16 +167,16 @@ def _cost_samples(agents: Iterable[Resource], tasks: Iterable[Resource]) -> Iter
         for unit, account in sorted(accounts_of(one.status).items())
         if account.is_open
     ]
-    yield MetricFamily("planloop_budget_left", "gauge", "What is left of each task's budget.", left)
+    yield MetricFamily("planloop_budget_left", "gauge", "The rest of each task's budget.", left)
 
 
-# Figures as Prometheus reads them: the text format, version 0.0.4 (prometheus.io, "Exposition formats").
+# The Prometheus text format, version 0.0.4 (prometheus.io, "Exposition formats").
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 
 def prometheus_text(families: Iterable[MetricFamily]) -> str:
-    """All families, each with its help and type; one without samples is left out."""
+    """Return all families that have samples, each with its help and type."""
     return "".join(line for family in families if family.samples for line in _lines(family))
 
 

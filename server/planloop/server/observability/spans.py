@@ -1,8 +1,8 @@
 """Spans read from the log: turns, model requests, calls, commands, lock waits.
 
 Names and attributes follow OpenTelemetry's conventions for generative AI (semantic conventions 1.37: `invoke_agent`,
-`chat`, `execute_tool`, `gen_ai.*`); what they have no word for is under `planloop.`. Prompts, replies and arguments are
-never in a span: they may hold what must not leave this machine.
+`chat`, `execute_tool`, `gen_ai.*`); other attributes start with `planloop.`. Spans never contain prompts, replies or
+arguments, because these may be confidential.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from planloop.schemas.resource import Resource
 Attributes: TypeAlias = Mapping[str, str | int | float]
 Sort: TypeAlias = Literal["turn", "model", "call", "run", "wait", "held"]
 
-OPEN_MAX: Final = 10_000  # Spans that have begun and not ended; beyond, the oldest end as forgotten.
+OPEN_MAX: Final = 10_000  # Open spans. If there are more, the oldest ends with the error `Forgotten`.
 FORGOTTEN: Final = "Forgotten"
 
 
 @frozen
 class SpanStart:
-    """A span begins at `at` (seconds since 1970) below that of `parent`, or, without one, a trace of its own."""
+    """A span starts at `at` (seconds since 1970), as a child of the span `parent` or, if None, as a new trace."""
 
     key: str
     sort: Sort
@@ -38,7 +38,7 @@ class SpanStart:
 
 @frozen
 class SpanEnd:
-    """The span `key` ends. `error` is one word; empty when all went well."""
+    """The span `key` ends. `error` is one word; empty on success."""
 
     key: str
     at: float
@@ -51,18 +51,18 @@ ViewLookup: TypeAlias = Callable[[str], Resource | None]
 
 
 class SpanReader:
-    """The fold. `plan` is the plan's name; `look` gives an object as it is after the record that is noted."""
+    """Computes spans from records. `plan` is the plan's name; `look` returns an object after the noted record."""
 
     def __init__(self, plan: str, look: ViewLookup) -> None:
         self._plan = plan
         self._look = look
         self._open: dict[str, SpanStart] = {}
-        self._asked: dict[str, str] = {}  # The request that is under way, by agent.
-        self._tools: dict[str, str] = {}  # The tool of a call that is not settled.
+        self._asked: dict[str, str] = {}  # The running request to a model, by agent.
+        self._tools: dict[str, str] = {}  # The tool of each call that has not ended.
         self._holders: dict[str, frozenset[str]] = {}
 
     def note(self, record: Record) -> list[SpanEvent]:
-        """What `record`, which is folded already, begins and ends."""
+        """Return the spans that `record`, which is folded already, starts and ends."""
         out = [one for entry in record.draft.entries for one in self._entry(entry, record.at)]
         for address in dict.fromkeys(change.address for change in record.draft.changes):
             if address.startswith("lock/"):
@@ -114,7 +114,7 @@ class SpanReader:
         for call in entry.data.get("calls", ()):
             self._tools[call["call"]] = str(call["tool"])
             if len(self._tools) > OPEN_MAX:
-                del self._tools[next(iter(self._tools))]  # One that was refused, most likely: such are never settled.
+                del self._tools[next(iter(self._tools))]  # Probably a refused call: these never end.
         if entry.data.get("late") or (key := self._asked.pop(entry.subject, None)) is None:
             return
         usage = entry.data.get("usage") or {}
@@ -142,7 +142,7 @@ class SpanReader:
         yield from self._end(key, at, {"planloop.state": state}, error)
 
     def _waited(self, entry: SubRecord, at: float) -> Iterator[SpanEvent]:
-        """A wait is told when it is over: nobody asks for a lock in words that are always in the log."""
+        """Yield a wait as a whole when it has ended, because its start need not be in the log."""
         owner, key = str(entry.data["owner"]), f"wait:{entry.subject}:{entry.data['owner']}"
         named = {"planloop.lock": entry.subject, "planloop.owner": owner}
         own = self._own("wait", f"wait for {entry.subject}", named)
