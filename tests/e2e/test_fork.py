@@ -122,7 +122,7 @@ def test_what_cannot_be_forked_is_told_with_its_cure_and_makes_nothing(folder: F
     for words, code, cure in (
         (["--at", "999"], Exit.NOT_FOUND, "its log ends at"),
         (["--at", "0"], Exit.NOT_FOUND, "has no revision 0"),
-        (["--at", "1"], Exit.NOT_FOUND, "no plan yet"),
+        (["--at", "1"], Exit.NOT_FOUND, "no plan yet at revision"),
         (["--as", "../x"], Exit.USAGE, "letters, digits"),
         (["--as", "demo"], Exit.CONFLICT, "--as NAME"),
         (["--files", "sub"], Exit.USAGE, "beside"),

@@ -1,7 +1,8 @@
-"""Containers of a plan when its owner ends: keep, take down, remove, report.
+"""Containers of a plan when its owner stops: keep, stop, remove, report.
 
-Containers outlive their owner. One that leaves (Ctrl-C, `q`) says so; `plan down` takes them down, with an owner or
-without; a plan that is over is not left before they are gone, or it is said why they are not.
+Containers outlive their owner. An owner that detaches (Ctrl-C, `q`) reports the running ones. `plan down` removes them,
+whether an owner is running or not. When a plan ends, its owner waits until they are removed, or reports why they are
+not.
 """
 
 from __future__ import annotations
@@ -32,22 +33,22 @@ _UP: Final = frozenset({"running", "paused"})
 
 
 def running_containers_note(containers: Iterable[Resource]) -> str:
-    """`3 containers go on: container/a, …; plan down removes them`; empty when there is none that runs."""
-    runs = [one.address for one in containers if _goes_on(one)]
+    """Return a note on running containers; empty if none is running."""
+    runs = [one.address for one in containers if _is_up(one)]
     if not runs:
         return ""
-    verb, them = ("goes", "it") if len(runs) == 1 else ("go", "them")
+    verb, them = ("keeps", "it") if len(runs) == 1 else ("keep", "them")
     named = ", ".join(runs[:NAMED_MAX]) + (", …" if len(runs) > NAMED_MAX else "")
-    return f"{quantities.pluralize(len(runs), 'container')} {verb} on running: {named}; plan down removes {them}"
+    return f"{quantities.pluralize(len(runs), 'container')} {verb} running: {named}; plan down removes {them}"
 
 
-def _goes_on(one: Resource) -> bool:
-    """Whether it runs, or will in a moment, because the engine was asked for it already."""
+def _is_up(one: Resource) -> bool:
+    """Return whether the container is running, or the engine is starting it."""
     return (one.status.get("seen") or {}).get("run") in _UP or one.status.get("doing") == "start"
 
 
 async def wait_until_gone(core: OpenedPlan, work: WorkPools) -> None:
-    """Returns when the controllers have taken down what a plan that is over does not need, or have given up."""
+    """Wait until the controllers have removed the containers that an ended plan does not need, or have given up."""
     if not core.store.view.list("container"):
         return
     from planloop.controllers.container.teardown import containers_to_remove
@@ -62,7 +63,7 @@ async def wait_until_gone(core: OpenedPlan, work: WorkPools) -> None:
 
 
 async def remove_unneeded(core: OpenedPlan, say: Callable[[str], None]) -> bool:
-    """After a plan is over, remove containers that are not needed, and print which stay and why. False if one stays."""
+    """After a plan has ended, remove unneeded containers and report which stay. Return whether all were removed."""
     if not core.store.view.list("container"):
         return True
     from planloop.controllers.container import teardown
@@ -74,8 +75,8 @@ async def remove_unneeded(core: OpenedPlan, say: Callable[[str], None]) -> bool:
 
 
 async def take_down(core: OpenedPlan, say: Callable[[str], None], *, with_volumes: bool) -> None:
-    """Takes down all containers of the plan, when no controller is at work any more, and says what became of them."""
-    if with_volumes or core.store.view.list("container"):  # Volumes outlive those that had them.
+    """Remove all containers of the plan, and report the result. Call it when no controller is running."""
+    if with_volumes or core.store.view.list("container"):  # Volumes outlive their containers.
         from planloop.controllers.container import teardown
 
         for line in teardown_lines(await teardown.tear_down(_context(core), with_volumes=with_volumes)):
@@ -83,7 +84,7 @@ async def take_down(core: OpenedPlan, say: Callable[[str], None], *, with_volume
 
 
 async def sweep_grading(core: OpenedPlan) -> None:
-    """Removes the containers in which an owner that died was grading. An engine that is down is told of elsewhere."""
+    """Remove the containers that a crashed owner used for grading. Ignore an engine that does not answer."""
     if core.store.view.list("case"):
         from planloop.benchmarks.grading import containers
         from planloop.containers.engine.engine import EngineFailed
@@ -93,7 +94,7 @@ async def sweep_grading(core: OpenedPlan) -> None:
 
 
 def take_down_offline(place: PlanPaths, *, with_volumes: bool) -> TeardownResult:
-    """The same for a plan that nobody runs: what came of it. Raises NotOwner."""
+    """Remove all containers of a plan that is not running. Raises NotOwner."""
     from planloop.controllers.container import teardown
 
     async def take() -> TeardownResult:
@@ -104,7 +105,7 @@ def take_down_offline(place: PlanPaths, *, with_volumes: bool) -> TeardownResult
 
 
 def discard_container(place: PlanPaths, address: str) -> tuple[str, ...]:
-    """Removes what was kept of a container of a plan that nobody runs; what went wrong. Raises NotOwner."""
+    """Remove a kept container of a plan that is not running; return the problems. Raises NotOwner."""
     from planloop.controllers.container import teardown
 
     async def remove() -> tuple[str, ...]:
@@ -115,12 +116,12 @@ def discard_container(place: PlanPaths, address: str) -> tuple[str, ...]:
 
 
 def teardown_lines(left: TeardownResult) -> list[str]:
-    """What is to be said of it, one line each."""
+    """Return the result of a teardown as lines."""
     return removed_lines(left) + list(left.faults)
 
 
 def removed_lines(left: TeardownResult) -> list[str]:
-    """What has gone, and what stays because it is wanted to, one line each."""
+    """Return removed and intentionally kept containers as lines."""
     out = [f"{quantities.pluralize(left.removed, 'container')} removed"] if left.removed else []
     if left.volumes_removed:
         out.append(
@@ -133,9 +134,9 @@ def removed_lines(left: TeardownResult) -> list[str]:
 def teardown_report(
     before: Sequence[Resource], after: Sequence[Resource], *, with_volumes: bool
 ) -> tuple[list[str], bool]:
-    """What an owner that took the containers down has made of them, from their statuses before and now.
+    """Return lines on the result of the owner's teardown, from the containers' statuses before and after it.
 
-    And whether all is as it was to be: nothing is left that is not kept.
+    Also returns whether only containers that are to be kept remain.
     """
     had = {one.address for one in before if one.status.get("seen")}
     left = [one for one in after if one.status.get("seen")]
@@ -144,7 +145,7 @@ def teardown_report(
     for one in left:
         ready = one.status.get("conditions", {}).get("Ready", {})
         out.append(f"{one.address} is {one.state}: {ready.get('message', '')}")
-        out += [f"  {cure}" for cure in ready.get("unblocks", ())]
+        out += [f"  {fix}" for fix in ready.get("unblocks", ())]
     volumes = sorted({mount["volume"] for one in after for mount in one.spec["mounts"] if mount["volume"]})
     out += [] if with_volumes else _with_data(volumes)
     return out, all(one.state == ContainerState.KEPT for one in left)

@@ -12,10 +12,10 @@ from planloop.reconciler.engine.reconcile import Outcome, Reconciler
 from planloop.schemas.address import Address
 from planloop.schemas.canonical_json import JsonObject
 
-# What runs beside the engine for as long as the owner lives: started when it is first needed, ended with the owner.
+# Background jobs start when they are first needed, and end with the owner.
 #
-# Controllers are made late, inside the engine; what they need a task for (models, tool servers) is started here, so
-# that it has the owner for its parent and not whoever asked for it first.
+# Controllers are created late, inside the engine. Their jobs (models, tool servers) are started here, so that they are
+# children of the owner's task and not of the task that first needs them.
 
 Job = Callable[[], Coroutine[Any, Any, None]]
 
@@ -28,14 +28,14 @@ class BackgroundJobs:
         self._group: TaskGroup | None = None
 
     def start(self, job: Job) -> None:
-        """Runs `job` until it returns or the owner ends; before `run`, it waits."""
+        """Run `job` until it returns or the owner stops. Before `run`, the job waits."""
         if self._group is None:
             self._waiting.append(job)
         else:
             self._group.start_soon(job)
 
     async def run(self) -> None:
-        """Runs all jobs until it is cancelled."""
+        """Run all jobs until cancelled."""
         async with anyio.create_task_group() as group:
             self._group = group
             for job in self._waiting:
@@ -44,14 +44,14 @@ class BackgroundJobs:
             await anyio.sleep_forever()
 
 
-# What is made when it is first needed: a plan without agents does not pay 100 ms for importing their controller.
+# Controllers are created when first needed: importing the agent controller takes 100 ms, which many plans can save.
 
 if TYPE_CHECKING:
     from planloop.controllers.shared.simulated_worlds import WorldCall, WorldOffer, Worlds
 
 
 class LazyReconciler:
-    """A `Reconciler` for `kind`, made by `make` for its first object. Only for one that hears of nothing before."""
+    """A `Reconciler` for `kind` that `make` creates for the first object. Not for one that needs earlier events."""
 
     def __init__(self, kind: str, make: Callable[[], Reconciler]) -> None:
         self._kind = kind
@@ -70,7 +70,7 @@ class LazyReconciler:
 
 
 class LazyWorlds:
-    """`Worlds` made by `make` for the first server that is one: hardly any plan has them."""
+    """`Worlds` that `make` creates for the first simulated server. Few plans have one."""
 
     def __init__(self, make: Callable[[], Worlds]) -> None:
         self._make = make

@@ -1,7 +1,7 @@
 """The process that owns a plan: engine, API, file watcher and screen under one task group.
 
-Leaving is made like a crash, because that is what is tested most: what was acknowledged is durable, commands that run
-go on by themselves, and the next owner takes them over. So no clean-up may matter.
+Detaching works like a crash, which is tested most: acknowledged records are durable, commands keep running, and the
+next owner adopts them. Therefore nothing may depend on cleanup.
 """
 
 from __future__ import annotations
@@ -48,27 +48,27 @@ if TYPE_CHECKING:
     from planloop.server.owner_service import OwnerService
 
 ROOT_TASK: Final = "task/."
-FLUSHES_MAX: Final = 10  # On leaving; each takes along what was written before it.
-LEFT_BEHIND: Final = 50  # Records looked at for when an earlier owner wrote last.
-LOOK_S: Final = 0.02  # How often an ended plan is looked at for whether its engine is done, too.
+FLUSHES_MAX: Final = 10  # On detaching. Each flush covers all earlier writes.
+LEFT_BEHIND: Final = 50  # Records that are searched for the last one of an earlier owner.
+LOOK_S: Final = 0.02  # How often to check whether the engine of an ended plan is idle.
 
 
 class ExitReason(Enum):
-    """Why an owner ended."""
+    """Why an owner stopped."""
 
     FINISHED = "finished"  # Every task is done, failed or cancelled.
-    LEFT = "left"  # Ctrl-C, or a terminal that closed: what runs goes on.
+    LEFT = "left"  # Ctrl-C or a closed terminal: commands keep running.
     HANDED_OVER = "handed over"  # `q`: another owner takes over in the background.
-    DOWN = "down"  # `plan down`: what ran was stopped.
+    DOWN = "down"  # `plan down`: commands were stopped.
 
 
 @frozen
 class OwnerOptions:
-    """What `plan apply` was asked for.
+    """Options of `plan apply`.
 
-    `save` is what to apply of the file first, and the pattern for later saves; None leaves the live plan as it is and
-    the file alone. `words` are the options of a command that goes on in the same way. `stay` keeps the owner when all
-    is done; `size_max` bounds the file.
+    `save` is the first save to apply, and the pattern for later ones; None ignores the file and keeps the live plan.
+    `words` are the options for a command that resumes the plan. `stay` keeps the owner running after all tasks have
+    ended; `size_max` limits the file.
     """
 
     file: PlanFile
@@ -100,9 +100,7 @@ class OwnerProcess:
         self.is_cleared = True  # After the run: whether every container that is not needed was removed.
 
     async def run(self) -> ExitReason:
-        """Runs the plan until it is over. Raises CommandError when the file is refused, EngineError when the log
-        fails.
-        """
+        """Run the plan until it ends. Raises CommandError if the file is refused, EngineError if the log fails."""
         core = self._core
         if self._wish.file.document.get("containers") or core.store.view.list("container"):
             engine_access.preload_container_client()
@@ -117,7 +115,7 @@ class OwnerProcess:
         core.store.on_change(self._note)
         core.store.on_change(lambda record, _: self._heed_limits(record, machine.work))
         await self._begin()
-        freeze_and_collect_rarely()  # Once what the plan is made of is there, which stays.
+        freeze_and_collect_rarely()  # After the long-lived objects have been created.
         core.place.note_file(self._wish.file.path)
 
         def service() -> OwnerService:
@@ -133,7 +131,7 @@ class OwnerProcess:
                 await self._close_screen()
                 await self._flush_all()
                 telemetry.close()
-                # Ends the process: cancelling the group would stop what is to go on.
+                # Ends the process. Cancelling the group would stop commands that are to keep running.
                 self._on_leave(self._leaving)
             group.cancel_scope.cancel()
         telemetry.close()
@@ -147,7 +145,7 @@ class OwnerProcess:
         return self._leaving
 
     def leave(self, how: ExitReason) -> None:
-        """Ends the run; the first reason stands."""
+        """Stop the owner. The first reason counts."""
         if self._leaving is None:
             self._leaving = how
             self._over.set()
@@ -160,12 +158,12 @@ class OwnerProcess:
             self._screen_closed.set()
 
     async def _close_screen(self) -> None:
-        """Ends the screen alone, which puts the terminal back as it was."""
+        """Close only the screen, which restores the terminal."""
         self._screen_scope.cancel()
         await self._screen_closed.wait()
 
     async def _flush_all(self) -> None:
-        """Makes durable what is said to be left, also what came meanwhile; a plan that never rests ends it, too."""
+        """Make all records durable, including those written meanwhile. Stop after FLUSHES_MAX if writing continues."""
         store, flushed = self._core.store, -1
         for _ in range(FLUSHES_MAX):
             if (rev := store.view.rev) == flushed:
@@ -188,10 +186,10 @@ class OwnerProcess:
             await self._core.gate.submit(Patch(HUMAN_CLI, (op,), self._core.store.view.rev, "pressed p"))
 
     async def _start_all(self, group: TaskGroup, machine: PlanRuntime) -> None:
-        # First of all: a Ctrl-C that comes while the rest starts is a wish to leave like any other.
+        # First, so that Ctrl-C works while the other parts start.
         await group.start(self._heed_signals)
         group.start_soon(machine.background.run)
-        # Started means that everything is queued: before that, what an earlier owner left looks finished.
+        # Wait until everything is queued. Before that, the plan of an earlier owner looks finished.
         await group.start(machine.engine.run)
         group.start_soon(self._show)
         self._group = group
@@ -203,9 +201,7 @@ class OwnerProcess:
             group.start_soon(self._edits.sync)
 
     async def _begin(self) -> None:
-        """Applies the file of the command. Raises CommandError when it is refused and there is nothing to go on
-        with.
-        """
+        """Apply the file of the command. Raises CommandError if it is refused and no earlier plan can continue."""
         if self._wish.save is None:
             return
         verdict = await self._edits.submit(self._wish.save)
@@ -213,7 +209,7 @@ class OwnerProcess:
             raise refused_error(verdict)
 
     async def _tell_takeover(self, recovery: Recovery, swept: list[str]) -> None:
-        """Says what was left behind; nothing of a plan that had come to its end."""
+        """Report what the earlier owner left; nothing for a plan that had ended."""
         core = self._core
         parts = [
             f"{quantities.pluralize(len(recovery.adoptable), 'command')} taken over" if recovery.adoptable else "",
@@ -243,7 +239,7 @@ class OwnerProcess:
         self.leave(ExitReason.FINISHED)
 
     async def _is_finished(self, machine: PlanRuntime) -> bool:
-        """Whether nothing is left to do. What is taken down may show that there is."""
+        """Return whether nothing is left to do. Removing containers may show that something is."""
         if not (self._is_ended() and _is_idle(machine)):
             return False
         await container_teardown.wait_until_gone(self._core, machine.work)
@@ -256,7 +252,7 @@ class OwnerProcess:
             self._edits.changed()
 
     def _heed_limits(self, record: Record, work: WorkPools) -> None:
-        """Bounds are hot: an edit of them counts for the next command that starts."""
+        """Apply edited limits to the next command that starts."""
         plan = self._core.plan
         if plan is not None and record.draft.type == "plan.patched":
             parallel, models = plan_limits(plan.spec)
@@ -267,7 +263,7 @@ class OwnerProcess:
     def _is_ended(self) -> bool:
         view = self._core.store.view
         root = view.get(ROOT_TASK)
-        # An entry of a benchmark may wait, with nothing under way, until it is known that nobody is in its workspace.
+        # A benchmark entry may wait, with no job running, until its workspace is known to be unused.
         return root is not None and root.state in ENDED and all(_is_judged(case) for case in view.list("case"))
 
     async def _stop(self, is_left: bool, takes_volumes: bool) -> None:
@@ -279,7 +275,7 @@ class OwnerProcess:
             task_status.started()
             async for _ in received:
                 if self._leaving is not None:
-                    os._exit(130)  # The second time: whoever asks twice does not want to wait for a disk.
+                    os._exit(130)  # The second signal: do not wait for a slow disk.
                 self.leave(ExitReason.LEFT)
 
 
@@ -288,13 +284,13 @@ def _is_judged(case: Resource) -> bool:
 
 
 def plan_limits(document: JsonObject) -> tuple[int, dict[str, int]]:
-    """How many commands run at once, and how many calls of each model pattern."""
+    """Return the limits for concurrent commands, and for concurrent requests by model pattern."""
     limits = document.get("limits") or {}
     return int(limits.get("parallel", PARALLEL_DEFAULT)), dict(limits.get("models") or {})
 
 
 def exit_code_of_plan(view: View) -> ExitCode:
-    """The exit code of a plan that has ended."""
+    """Return the exit code of a plan that has ended."""
     root = view.get(ROOT_TASK)
     state = root.state if root is not None else ""
     if state == TaskState.CANCELLED:
@@ -304,7 +300,7 @@ def exit_code_of_plan(view: View) -> ExitCode:
 
 
 async def _left_at(core: OpenedPlan) -> str:
-    """The time of the last thing that an earlier owner wrote; empty when only commands wrote since."""
+    """Return the time of the last record of an earlier owner; empty if it is not among the newest records."""
     rev = core.store.view.rev
     for record in reversed(await core.store.log(max(0, rev - LEFT_BEHIND), LEFT_BEHIND)):
         if record.draft.type != "epoch.taken" and not record.draft.actor.startswith("human:"):
@@ -335,13 +331,13 @@ def plan_summary(view: View, plan: str) -> str:
     rest = "".join(f", {states.count(state)} {state}" for state in others)
     state = root.state if root is not None else "new"
     if root is not None and (state == TaskState.FAILED or not tasks):
-        said = object_tables.state_reason(root)  # Of a plan without tasks below it, this is all there is to say.
+        reason = object_tables.state_reason(root)
         counted = f": {states.count('done')} of {len(states)} tasks done{rest}" if tasks else ""
-        return f"{plan}  {state}{counted}" + (f"{';' if counted else ':'} {said}" if said else "")
+        return f"{plan}  {state}{counted}" + (f"{';' if counted else ':'} {reason}" if reason else "")
     return f"{plan}  {state}: {states.count('done')} of {len(states)} tasks done{rest}"
 
 
 def _requests_that_go_on(view: View) -> frozenset[str]:
-    """What agents of a dead owner asked outside, and what they are to hear of still."""
+    """Return running external requests of agents of an earlier owner whose results are still needed."""
     found = (surviving_request(agent.spec, agent.status) for agent in view.list("agent"))
     return frozenset(op for op in found if op is not None)

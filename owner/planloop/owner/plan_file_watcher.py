@@ -1,9 +1,9 @@
 """Watch the plan file and the files it uses, and report each complete save.
 
-The folder is watched, not the inode: editors replace it. So is each symbolic link on the way to a file: deployments
-swap the link to a folder (`current`, Kubernetes' `..data`), which changes nothing in the folder behind it. A save
-counts when size and content stood still for a moment.
-A missing, empty or half-saved file is reported and never means "delete everything". Reading and merging are not here.
+The folder is watched, not the inode, because editors replace the file. Each symbolic link on the path is watched, too:
+deployments swap the link to a folder (`current`, Kubernetes' `..data`) without changing its target. A save counts when
+size and content have not changed for a moment. A missing, empty or half-saved file is reported, and never means "delete
+everything".
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from planloop.schemas.canonical_json import sha256_hex
 from planloop.schemas.frozen import frozen
 from planloop.schemas.limits import FILE_MISSING_GRACE_S, FILE_SETTLE_S, LINKS_MAX
 
-SETTLES_MAX: Final = 500  # A file that is written for ten seconds without a pause is handed over as it is.
+SETTLES_MAX: Final = 500  # A file that is written for ten seconds without a pause is used in its current form.
 
 
 @frozen
@@ -34,7 +34,7 @@ class SavedFile:
 
 @frozen
 class UnusableFile:
-    """There is no content to take: `why` says it in a clause for people."""
+    """The plan file cannot be used. `why` is a clause for a message."""
 
     why: str
 
@@ -43,9 +43,9 @@ FileChange = SavedFile | UnusableFile
 
 
 class PlanFileWatcher:
-    """The plan file at `path`. `used` gives the other files that it was compiled from, asked for after each save.
+    """Watches the plan file at `path`. `used` returns the other files that it was compiled from, after each save.
 
-    `tell_moves` says what moves in folders; the default asks the system in the best way it has.
+    `tell_moves` yields changes of folders; the default uses the best method that the system has.
     """
 
     def __init__(
@@ -65,17 +65,17 @@ class PlanFileWatcher:
         self._stop = anyio.Event()
 
     def start_from(self, content: bytes) -> None:
-        """Takes `content` as seen already: it was applied before watching began."""
+        """Treat `content` as seen, because it was applied before watching started."""
         self._seen, self._filled = self._print(content), self._with_content()
 
     def expect(self, content: bytes) -> None:
-        """The next sight of this very content is our own write, not a save."""
+        """Treat this content as seen, because planloop is about to write it."""
         self._seen = self._print(content)
 
     async def run(self, on_save: Callable[[FileChange], Awaitable[None]]) -> None:
-        """Calls `on_save` for every save until cancelled; one that comes meanwhile follows."""
+        """Call `on_save` for every save, one after the other, until cancelled."""
         async with anyio.create_task_group() as group:
-            # The watching thread cannot be cancelled, only told: without this, leaving would wait for its next look.
+            # The watching thread cannot be cancelled. It checks this event, so that detaching does not wait for it.
             group.start_soon(_set_when_cancelled, self._stop)
             await self._follow(on_save)
 
@@ -91,12 +91,12 @@ class PlanFileWatcher:
                     await self._look(on_save)
                     looked_at = anyio.current_time()
                     if self._ways() != ways:
-                        break  # Another file, or the same one at another place: watch the folders on its way as well.
+                        break  # Files or links have changed: watch the folders on the new paths.
 
     async def _look(self, on_save: Callable[[FileChange], Awaitable[None]]) -> None:
         found = await self._settled()
         if found is None:
-            await self._tell("missing", UnusableFile(f"{self._path.name} is not there"), on_save)
+            await self._tell("missing", UnusableFile(f"{self._path.name} is missing"), on_save)
         elif not found.strip():
             await self._tell("empty", UnusableFile(f"{self._path.name} is empty"), on_save)
         else:
@@ -109,9 +109,9 @@ class PlanFileWatcher:
             self._filled = self._with_content()
 
     async def _settled(self) -> bytes | None:
-        """The content once it, and all files that it uses, stand still and are there.
+        """Return the content when the plan file and all files that it uses are present and have stopped changing.
 
-        What it is after longer than a save takes is what is meant: None when the file stays away.
+        After a grace period, return the current content, or None if the file is still missing.
         """
         with anyio.move_on_after(FILE_MISSING_GRACE_S):
             before = self._look_once()
@@ -124,13 +124,13 @@ class PlanFileWatcher:
         return self._read()
 
     def _look_once(self) -> tuple[bytes | None, str, bool]:
-        """The content, the print of all files, and whether none is empty or gone that had something in it before."""
+        """Return the content, the fingerprint of all files, and whether no file has been emptied or removed."""
         content = self._read() or b""
         is_whole = bool(content.strip()) and self._filled <= self._with_content()
         return content, self._print(content), is_whole
 
     def _with_content(self) -> frozenset[Path]:
-        """The used files that have something in them: one that is emptied or gone may be a save under way."""
+        """Return the used files that are not empty. An emptied or missing one may be in the middle of a save."""
         found = (file.absolute() for file in self._used())
         return frozenset(file for file in found if _size(file))
 
@@ -140,7 +140,7 @@ class PlanFileWatcher:
         return None
 
     def _print(self, content: bytes) -> str:
-        """One text that changes when the plan file or any file it uses does."""
+        """Return a text that changes when the plan file or a file that it uses changes."""
         parts = [sha256_hex(content)]
         for file in sorted(self._used()):
             with suppress(OSError):
@@ -171,7 +171,7 @@ class _Ways:
         return frozenset(folder for folder, _ in self.identities)
 
     def touched_by(self, paths: set[str]) -> bool:
-        """Whether one of `paths`, which changed, is on a way, or is a watched folder itself."""
+        """Return whether one of the changed `paths` is on a watched path or is a watched folder."""
         return not paths.isdisjoint(self.names) or not paths.isdisjoint(map(str, self.folders))
 
 
@@ -182,7 +182,7 @@ def _ways_to(files: set[Path]) -> _Ways:
 
 
 def _steps(file: Path) -> set[Path]:
-    """The file, each symbolic link that leads to it, by real names of their folders, and what it is in the end."""
+    """Return the real paths of the symbolic links on the way to the file, and the real path of the file."""
     found: list[Path] = []
     rest, at = list(file.parts[1:]), Path(file.anchor)
     while rest and len(found) < LINKS_MAX:
@@ -198,14 +198,14 @@ def _steps(file: Path) -> set[Path]:
 
 
 def _link_of(name: Path) -> Path | None:
-    """Where the link leads; None if it is no link, is gone by now or cannot be looked at."""
+    """Return the target of a link; None if the path is not a link or cannot be read."""
     with suppress(OSError):
         return name.readlink()
     return None
 
 
 def _identity(folder: Path) -> tuple[int, int]:
-    """Device and inode; zeros when it is not there."""
+    """Return device and inode; zeros if the folder is missing."""
     try:
         about = folder.stat()
     except OSError:
@@ -214,7 +214,7 @@ def _identity(folder: Path) -> tuple[int, int]:
 
 
 def _size(file: Path) -> int:
-    """Bytes of a file; 0 when it is not there."""
+    """Return the size of a file in bytes; 0 if it is missing."""
     try:
         return file.stat().st_size
     except OSError:

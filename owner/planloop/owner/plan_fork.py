@@ -1,7 +1,7 @@
 """`plan fork`: create another plan from a revision of this one.
 
-The original is only read, and may run meanwhile. The fork gets a log of its own whose first record says where it comes
-from, the blobs that its objects name, and a plan file; nothing of it runs before somebody applies that.
+The original is only read, and may run meanwhile. The fork gets a separate log whose first record names the original,
+the blobs that its objects refer to, and a plan file. It does not run until the plan file is applied.
 """
 
 from __future__ import annotations
@@ -28,7 +28,10 @@ from planloop.schemas.resource import Resource
 
 @frozen
 class PlanForkOptions:
-    """`rev` of the plan at `origin`, None for its last; `name` None for one made of both; `files`, where to copy to."""
+    """The plan at `origin`, its revision (None: newest), the fork's name (None: a default), and a folder to copy to.
+
+    Without `files`, the fork shares the folder of the original.
+    """
 
     origin: PlanPaths
     rev: int | None = None
@@ -38,7 +41,7 @@ class PlanForkOptions:
 
 @frozen
 class ForkedPlan:
-    """The fork, its plan file, and how many calls it makes again or is in doubt about."""
+    """The fork, its plan file, and the numbers of calls that it repeats and of calls of unknown outcome."""
 
     place: PlanPaths
     file: Path
@@ -50,7 +53,7 @@ class ForkedPlan:
 
 @frozen
 class _Past:
-    """A plan as of a revision. `texts` are whatever may name a blob."""
+    """A plan at a revision. `texts` are the records, which may refer to blobs."""
 
     origin: PlanForkOrigin
     objects: tuple[Resource, ...]
@@ -59,7 +62,7 @@ class _Past:
 
 
 async def create_plan_fork(wish: PlanForkOptions, clock: Clock, ids: Ids) -> ForkedPlan:
-    """Makes the fork. Raises CommandError, and then has made nothing but perhaps a copy of files."""
+    """Create the fork. Raises CommandError; then at most a copy of files has been made."""
     with backend.open_log(wish.origin.folder) as log:
         return await _fork_from(log, wish, clock, ids)
 
@@ -90,14 +93,14 @@ async def _fork_from(log: LogReader, wish: PlanForkOptions, clock: Clock, ids: I
 
 
 def _read_past(log: LogReader, wish: PlanForkOptions) -> _Past:
-    """The plan as of the revision to fork. Raises CommandError if there is none, StoreCorrupt, StoreFailed."""
+    """Read the plan at the revision to fork. Raises CommandError, StoreCorrupt, StoreFailed."""
     place = wish.origin
     view, at, texts = MemoryView(), 0.0, []
     last = log.last_rev()
     rev = last if wish.rev is None else wish.rev
     if not 1 <= rev <= last:
         raise CommandError(
-            ExitCode.NOT_FOUND, f"{place.name} has no revision {rev}: its log ends at {last}", "plan events"
+            ExitCode.NOT_FOUND, f"{place.name} has no revision {rev}; the newest is {last}", "plan events"
         )
     for entry in verified_entries(log, up_to=rev):
         view.fold(entry.record)
@@ -106,14 +109,14 @@ def _read_past(log: LogReader, wish: PlanForkOptions) -> _Past:
     plan = view.get(f"plan/{place.name}")
     if plan is None:
         raise CommandError(
-            ExitCode.NOT_FOUND, f"at revision {rev} there was no plan yet", "plan history lists what there is"
+            ExitCode.NOT_FOUND, f"the log had no plan yet at revision {rev}", "plan history lists the revisions"
         )
     origin = PlanForkOrigin(place.name, str(place.folder), rev, at)
     return _Past(origin, tuple(view.everything()), plan, tuple(texts))
 
 
 def _blobs_of(past: _Past, log: LogReader) -> list[bytes]:
-    """Every blob that the log up to the revision names, and those that these blobs name."""
+    """Return all blobs that the log up to the revision refers to, directly or through other blobs."""
     out, seen = [], set[str]()
     waiting = {name for text in past.texts for name in plan_fork.blob_digests_in(text)}
     while waiting:
@@ -127,7 +130,7 @@ def _blobs_of(past: _Past, log: LogReader) -> list[bytes]:
 
 
 def _file(past: _Past, place: PlanPaths, log: LogReader) -> tuple[Path, bytes, bool]:
-    """The plan file of the fork and its text: that of the revision with what was live written into it, if possible."""
+    """Return the path and text of the fork's plan file, if possible the file's text with the live values written in."""
     noted: JsonObject = past.plan.status.get("file") or {}
     suffix = Path(str(noted.get("path", ""))).suffix
     path = place.root / f"{place.name}.plan{suffix if suffix in ('.yaml', '.yml', '.edn') else '.yaml'}"
@@ -146,29 +149,27 @@ def _refuse_taken(place: PlanPaths, file: Path) -> None:
     if state_files.has_log(place.folder):
         known = ", ".join(one.name for one in plan_paths.plans_in(place.root))
         raise CommandError(
-            ExitCode.CONFLICT, f"a plan `{place.name}` lives there already", f"--as NAME; known: {known}"
+            ExitCode.CONFLICT, f"a plan `{place.name}` exists already", f"use another name: --as NAME; known: {known}"
         )
     if file.exists():
         raise CommandError(
-            ExitCode.CONFLICT, f"{file} is there already", "--as NAME gives the fork another name and file"
+            ExitCode.CONFLICT, f"{file} exists already", "give the fork another name and file with --as NAME"
         )
 
 
 def _copy_to(folder: Path, root: Path) -> Path:
-    """The folder to copy to, absolute. Raises CommandError for one that holds anything or lies within what is
-    copied.
-    """
+    """Return the absolute path of the folder to copy to. Raises CommandError if it is not empty or in the original."""
     target = folder.absolute()
     if target.resolve().is_relative_to(root.resolve()):
-        hint = f"name one beside it: --files ../{root.name}-fork"
-        raise CommandError(ExitCode.USAGE, f"{folder} lies in the folder that is to be copied", hint)
+        hint = f"choose a folder outside it: --files ../{root.name}-fork"
+        raise CommandError(ExitCode.USAGE, f"{folder} is inside the folder to copy", hint)
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise CommandError(ExitCode.CONFLICT, f"{folder} is not empty", "name a folder that is not there yet")
+        raise CommandError(ExitCode.CONFLICT, f"{folder} is not empty", "choose a folder that does not exist yet")
     return target
 
 
 def _copy_files(root: Path, folder: Path) -> None:
-    """The workspace as it is now, links as links, without the state of any plan. Raises OSError."""
+    """Copy the current workspace without the state of any plan. Links stay links. Raises OSError."""
     at_top = root.resolve()
 
     def left_out(where: str, names: list[str]) -> list[str]:

@@ -1,6 +1,6 @@
-"""Build what runs the processes of a plan, with the sandboxes that their commands ask for.
+"""Build the `Processes` of a plan, with the sandboxes that its commands require.
 
-Sandboxes are imported for the first command that runs in one: a plan without agents has none.
+Sandboxes are imported for the first command that runs in one, because plans without agents have none.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 
 SANDBOXES: Final = "enclosed"
-"""The folder, among the files of processes, for what is known of sandboxes."""
+"""The folder, next to the files of processes, for data of sandboxes."""
 
 
 def plan_processes(core: OpenedPlan) -> Processes:
-    """The processes of the plan, in the sandboxes that their commands ask for."""
+    """Return the processes of the plan, which run in the sandboxes that their commands require."""
     place, view = core.place, core.store.view
     root, run_folder = place.root.absolute(), state_files.run_folder(place.folder).absolute()
     local = LocalProcesses(run_folder, plan_label(place), core.owner.epoch)
@@ -47,10 +47,10 @@ def plan_processes(core: OpenedPlan) -> Processes:
 
 
 class PlanProcesses:
-    """`Processes` that run by `local` until a command asks for a sandbox, then by what `make_sandboxed` returns.
+    """`Processes` that use `local` until a command requires a sandbox, and then the result of `make_sandboxed`.
 
-    The folder `mark` exists from then on, so that the next owner finds what runs in sandboxes. `is_sandboxed` if there
-    may be such commands without it.
+    The folder `mark` exists from then on, so that the next owner finds sandboxed commands. With `is_sandboxed`,
+    sandboxes are used from the start.
     """
 
     def __init__(
@@ -101,9 +101,9 @@ class PlanProcesses:
 def sandboxed_processes(
     local: LocalProcesses, root: Path, run_folder: Path, label: str, *, room: Callable[[str], SandboxContainer | str]
 ) -> Processes:
-    """Processes of the plan in `root`, all absolute, whose sandboxes have `label`; `local` runs those without one.
+    """Return processes for the plan in `root`. `label` marks its sandboxes; `local` runs other commands.
 
-    `room` finds the container of a name, or says why no command can run in it.
+    All paths are absolute. `room` returns the container with a name, or why no command can run in it.
     """
     from planloop.client.engine_access import container_engine
     from planloop.containers.engine.engine import engine_address
@@ -117,7 +117,7 @@ def sandboxed_processes(
 
 
 def try_bubblewrap() -> tuple[SandboxAvailability, str]:
-    """Whether this machine encloses commands in bubblewrap, and in words what bounds their memory and processes."""
+    """Return whether bubblewrap works on this machine, and a text on the limits for memory and processes."""
     import tempfile
 
     import anyio
@@ -131,7 +131,7 @@ def try_bubblewrap() -> tuple[SandboxAvailability, str]:
     groups = cgroups.find_cgroups("doctor")
     version = "" if groups is None else "version 2" if groups.is_unified else "version 1"
     bounds = (
-        f"cgroups ({version}) bound each command" if version else "rlimits bound each process, no cgroup may be made"
+        f"cgroups ({version}) limit each command" if version else "rlimits limit each process; cgroups are not writable"
     )
     with tempfile.TemporaryDirectory(prefix="planloop-doctor-") as name:
         folder = Path(os.path.realpath(name))
@@ -147,7 +147,7 @@ def try_bubblewrap() -> tuple[SandboxAvailability, str]:
 
 
 def sandbox_home(folder: Path) -> SandboxHome:
-    """What an enclosure around the commands of the plan in `folder` needs to know of this installation."""
+    """Return the paths of this installation that sandboxes of the plan in `folder` need."""
     from planloop.client import plan_sources
     from planloop.containers.sandbox.bubblewrap import SandboxHome
 

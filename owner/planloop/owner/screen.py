@@ -1,4 +1,4 @@
-"""What an owner asks of a screen, and the keys that a person may press."""
+"""Port to the screen of an owner, and the keys that a user can press."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from planloop.schemas.log.record import Record
 
 
 class ScreenKey(Enum):
-    """What a key means, whatever key it is."""
+    """The meaning of a key."""
 
     HAND_OVER = "leave the plan running in the background"
-    PAUSE = "pause everything, or let it go on"
+    PAUSE = "pause or resume everything"
 
 
 class ProgressScreen(Protocol):
-    """Who shows the run. All of it is called on the event loop and returns at once."""
+    """Shows the progress of a plan. All methods are called on the event loop and return immediately."""
 
     def begin(self, view: View, plan: str) -> None: ...
 
@@ -27,5 +27,5 @@ class ProgressScreen(Protocol):
     def say(self, text: str) -> None: ...
 
     async def run(self, press: Callable[[ScreenKey], None]) -> None:
-        """Paints and reads keys until cancelled; `press` hears those that change something."""
+        """Draw and read keys until cancelled. Call `press` for keys that change something."""
         ...

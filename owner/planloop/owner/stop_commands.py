@@ -1,7 +1,7 @@
 """Stop commands for `plan down`, and record which it stopped.
 
-A command that may safely run again is made again by the next owner. One of class `once` was cut off in the middle, so
-nobody knows how far it got: it is in doubt, and a person says what became of it (law 5).
+The next owner restarts a command that may safely run again. A stopped command of class `once` has an unknown outcome,
+which an operator settles (law 5).
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ ACTOR = "human:cli"
 
 
 async def record_stopped(core: OpenedPlan) -> tuple[str, ...]:
-    """Writes it down for every call that is still Started; returns the addresses that are in doubt now.
+    """Record the stop of every call that is still Started; return the addresses of calls of unknown outcome.
 
     Call it when no process of the plan is left.
     """
-    doubtful = []
+    unknown = []
     for call in list(core.store.view.list("call")):
         if call_state(call) is not CallState.STARTED:
             continue
@@ -37,8 +37,8 @@ async def record_stopped(core: OpenedPlan) -> tuple[str, ...]:
         draft = RecordDraft("call.reconciled", ACTOR, call.address, (change,), {"fate": fate})
         await core.store.append(draft, {call.address: call.rev})
         if not is_again:
-            doubtful.append(call.address)
-    return tuple(doubtful)
+            unknown.append(call.address)
+    return tuple(unknown)
 
 
 def stop_strays(place: PlanPaths) -> int:

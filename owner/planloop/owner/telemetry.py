@@ -1,7 +1,7 @@
 """Export spans and metrics of a running plan to an OpenTelemetry collector.
 
-Off unless the environment has PLANLOOP_TELEMETRY=otlp; where to, and with what, say the usual OTEL_* variables. The
-packages are the extra `otel`, and are loaded only then. What is under way when the owner ends is told as it stands.
+Off unless the environment has PLANLOOP_TELEMETRY=otlp. The standard OTEL_* variables configure the export. The packages
+are in the extra `otel`, and are imported only if telemetry is on. Spans that are open when the owner stops are lost.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 OTLP: Final = "otlp"
 SCOPE: Final = "planloop"
-FLUSH_S: Final = 3.0  # For the rest to be sent when the owner ends: a collector that is down holds nobody up.
+FLUSH_S: Final = 3.0  # To send the rest when the owner stops: a collector that is down must not delay it longer.
 DURATIONS: Final[Mapping[Sort, str]] = {
     "turn": "planloop.turn.duration",
     "model": "gen_ai.client.operation.duration",
@@ -39,22 +39,22 @@ RECONCILE: Final = "planloop.reconcile.duration"
 
 
 def is_telemetry_enabled(env: Mapping[str, str]) -> bool:
-    """Whether the environment asks for telemetry. Raises CommandError for another word, or without packages."""
+    """Return whether the environment turns telemetry on. Raises CommandError for unknown values, missing packages."""
     asked = env.get(TELEMETRY_SWITCH, "").strip()
     if asked in ("", "0", "off", "none"):
         return False
     if asked != OTLP:
         raise CommandError(
-            ExitCode.USAGE, f"{TELEMETRY_SWITCH}={asked!r} is not known", f"{TELEMETRY_SWITCH}={OTLP}, or leave it out"
+            ExitCode.USAGE, f"unknown value {TELEMETRY_SWITCH}={asked!r}", f"set {TELEMETRY_SWITCH}={OTLP}, or unset it"
         )
     if importlib.util.find_spec("opentelemetry.sdk") is None:
-        what = f"{TELEMETRY_SWITCH} asks for telemetry, whose packages are not installed"
-        raise CommandError(ExitCode.USAGE, what, f"pip install 'planloop[otel]', or leave {TELEMETRY_SWITCH} out")
+        what = f"{TELEMETRY_SWITCH} is set, but the telemetry packages are not installed"
+        raise CommandError(ExitCode.USAGE, what, f"pip install 'planloop[otel]', or unset {TELEMETRY_SWITCH}")
     return True
 
 
 class TelemetryExporter:
-    """Tells what records say. `note` them in order; `reconciled` each reconcile."""
+    """Exports spans and metrics. Call `note` with each record in order, and `reconciled` after each reconcile."""
 
     def __init__(self, plan: str, look: ViewLookup, tracing: TracerProvider, metering: MeterProvider) -> None:
         self._spans = SpanReader(plan, look)
@@ -69,7 +69,7 @@ class TelemetryExporter:
         self._reconciles = meter.create_histogram(RECONCILE, unit="s")
 
     def note(self, record: Record) -> None:
-        """Begins and ends what `record`, which is folded already, says."""
+        """Start and end the spans of `record`, which is folded already."""
         for told in self._spans.note(record):
             if isinstance(told, SpanStart):
                 self._begin(told)
@@ -77,7 +77,7 @@ class TelemetryExporter:
                 self._end(told)
 
     def reconciled(self, address: str, outcome: str, began_at: float, took_s: float) -> None:
-        """One reconcile of the object at `address`; `began_at` is seconds since 1970."""
+        """Record a reconcile of the object at `address`. `began_at` is in seconds since 1970."""
         named = {"planloop.plan": self._plan, "planloop.kind": address.partition("/")[0], "planloop.outcome": outcome}
         self._reconciles.record(took_s, named)
         span = self._tracer.start_span(
@@ -120,12 +120,12 @@ class TelemetryExporter:
 FEW: Final = frozenset({
     "planloop.plan", "gen_ai.operation.name", "gen_ai.provider.name", "gen_ai.request.model", "gen_ai.tool.name",
 })  # fmt: skip
-"""Attributes of few values: those of figures, each combination of which is kept. Agents are made while a plan runs."""
+"""Attributes of metrics. They have few values, because every combination is stored: no agents, no tasks."""
 
 
 @contextmanager
 def start_exporter(plan: str, look: ViewLookup) -> Iterator[TelemetryExporter]:
-    """Telemetry to the collector that the OTEL_* variables name, until the block ends."""
+    """Export to the collector of the OTEL_* variables while the block runs."""
     from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     from opentelemetry.sdk.metrics import MeterProvider
@@ -147,7 +147,7 @@ def start_exporter(plan: str, look: ViewLookup) -> Iterator[TelemetryExporter]:
     try:
         yield TelemetryExporter(plan, look, tracing, metering)
     finally:
-        # The SDK tries again and again whatever time it is given: what it has not sent by then is lost with it.
+        # The SDK retries without regard to a time limit, so abandon it after FLUSH_S. Unsent data is lost.
         closing = threading.Thread(target=close, daemon=True)
         closing.start()
         closing.join(FLUSH_S)

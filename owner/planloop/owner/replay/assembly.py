@@ -50,7 +50,7 @@ from planloop.schemas.objects.hook import HookVerdict, hook_verdict_from_json
 
 
 class RecordedHooks:
-    """Who answers in place of such hooks, from the record of the verdict when that comes next."""
+    """Answers for such hooks from their recorded verdicts, when the record is next in the log."""
 
     def __init__(self, director: ReplayScheduler, is_alive: Callable[[], bool]) -> None:
         self._director = director
@@ -88,41 +88,41 @@ class RecordedHooks:
 
 
 def _fired(draft: RecordDraft, agent: str, turn: int, key: str) -> JsonObject | None:
-    """What the record says of that verdict; None when it says nothing of it."""
-    said = (one for one in draft.entries if (one.type, one.subject) == ("hook.fired", agent))
-    told = (each for one in said if one.data["turn"] == turn for each in one.data["fired"])
-    return next((each for each in told if each["key"] == key), None)
+    """Return the verdict in the record; None if it has none."""
+    entries = (one for one in draft.entries if (one.type, one.subject) == ("hook.fired", agent))
+    verdicts = (each for one in entries if one.data["turn"] == turn for each in one.data["fired"])
+    return next((each for each in verdicts if each["key"] == key), None)
 
 
 def _consulted(draft: RecordDraft, agent: str, key: str) -> JsonObject | None:
-    """What the record says of asking the hook's agent; None when it does not say that it was asked."""
-    said = (one for one in draft.entries if (one.type, one.subject) == ("message.sent", agent))
-    return next((one.data for one in said if one.data.get("key") == key), None)
+    """Return the recorded question to the hook's agent; None if the record has none."""
+    entries = (one for one in draft.entries if (one.type, one.subject) == ("message.sent", agent))
+    return next((one.data for one in entries if one.data.get("key") == key), None)
 
 
 OF_THE_TURN: Final = frozenset({"turn", "text", "usage", "note", "calls"})
-"""What the record of a reply says that is no data of the mind's own."""
+"""Fields of a recorded reply that do not come from the decider's data."""
 
 
 class RecordedDeciders:
-    """Who answers in place of such a mind, from the record of its reply when that comes next; nothing is started."""
+    """Answers for deciders from their recorded replies, when the record is next in the log. Starts nothing."""
 
     def __init__(self, director: ReplayScheduler, is_alive: Callable[[], bool]) -> None:
         self._director = director
         self._is_alive = is_alive
 
     async def reply(self, seen: ObservedAgent) -> DeciderReply:
-        """What the agent's mind answered in this turn."""
+        """Return the recorded reply of the agent's decider in this turn."""
         director, agent = self._director, seen.resource.address
         index = director.story.next(director.cursor, lambda draft: entry(draft, "model.replied", agent) is not None)
         if index is not None and self._is_asked_between(agent, index):
-            director.give_up(f"{agent} was asked several times for one reply, and the log has only the last")
+            director.give_up(f"{agent} got several requests for one reply, and the log has only the last reply")
         if not await director.due(index, self._is_alive) or index is None:
             await wait_until_replay_ends()
         return _reply_of(director, director.story.records[index].draft, agent)
 
     def _is_asked_between(self, agent: str, index: int) -> bool:
-        """Whether the reply at `index` is not the answer to this request: a mixin asked again."""
+        """Return whether the reply at `index` answers a later request, because a mixin repeated it."""
         records = self._director.story.records[self._director.cursor : index]
         return any(entry(one.draft, "model.requested", agent) is not None for one in records)
 
@@ -131,7 +131,7 @@ def _reply_of(director: ReplayScheduler, draft: RecordDraft, agent: str) -> Deci
     said = entry(draft, "model.replied", agent)
     assert said is not None, "looked for before"
     merge, ours = status_in(draft, agent), director.likeness.ours
-    # Not the whole: the ids of the calls in it are still to be minted here.
+    # Only these fields: the ids of the calls are minted by the replay.
     data: JsonObject = ours({name: value for name, value in said.data.items() if name not in OF_THE_TURN})
     answer: JsonObject = unwrap_value(merge["open"]["reply"])
     made = [call for call in answer["calls"] if not call.get("is_implied")]
@@ -158,15 +158,15 @@ def _reply_of(director: ReplayScheduler, draft: RecordDraft, agent: str) -> Deci
 
 
 SLOTS: Final = 1 << 20
-"""Of every pool: who waits for a place in the story must not take the slot of who is next there."""
+"""Of every pool. A job that waits for its place in the log must not take the slot of the next one."""
 
 
 LONGEST_RETRY_S: Final = 1e6
-"""Virtual: who loses race after race waits for its place in the story, and is asked again whenever that moves on."""
+"""Virtual seconds. A writer that keeps losing races waits for its place in the log, and is retried at each step."""
 
 
 class ReplayClock:
-    """The time of the story; sleeping is the virtual loop's."""
+    """The time of the log. Sleeping uses the virtual event loop."""
 
     def __init__(self, director: ReplayScheduler) -> None:
         self._director = director
@@ -179,7 +179,7 @@ class ReplayClock:
 
 
 class ReplayPools(WorkPools):
-    """Pools with room for everybody, whose jobs know when they were begun."""
+    """Pools without a practical limit, whose jobs know when they were started."""
 
     def __init__(self, queue: AddressQueue, director: ReplayScheduler) -> None:
         super().__init__(queue, {"tools": SLOTS, "minds": SLOTS, "models": SLOTS})
@@ -190,9 +190,9 @@ class ReplayPools(WorkPools):
         super().start(key, owner, self._director.begun_at(job), pool=bounded, priority=priority)
 
     def cancel(self, key: str) -> None:
-        """Calls the job off, but for a request whose answer was there first in the original.
+        """Cancel the job, unless it is a request that was answered before it could be cancelled in the original.
 
-        Whoever would call it off looks more often here, where the answer waits for its place.
+        In a replay, answers wait for their place in the log, so controllers check more often whether to cancel.
         """
         job, director = self._jobs.get(key), self._director
         asked = job if key.startswith(f"{DECIDER_JOB}:") else None
@@ -201,7 +201,7 @@ class ReplayPools(WorkPools):
 
 
 class TimedReconciler:
-    """A reconciler whose steps, and the jobs that they begin, are of the time at which it was asked."""
+    """A reconciler whose steps and jobs have the time of the next record."""
 
     def __init__(self, director: ReplayScheduler, reconciler: Reconciler) -> None:
         self._director = director
@@ -217,7 +217,7 @@ class TimedReconciler:
 
 
 class ReplayIds:
-    """Ids that are the same in every replay, and that no random one is likely to equal."""
+    """Ids that are the same in every replay, and unlikely to equal a random one."""
 
     def __init__(self) -> None:
         self._given = 0
@@ -229,10 +229,9 @@ class ReplayIds:
 
 @frozen
 class ReplaySetup:
-    """What a replay stands on: where the plan is, the compiler, and what models cost by the plan's document.
+    """The inputs of a replay: the plan's paths, the compiler, the models of a plan document, and simulated worlds.
 
-    The models are asked for prices and sizes and never for a reply. Simulated worlds are called again, as their files
-    are now.
+    The models only provide prices and sizes, never a reply. Simulated worlds are called again with their current files.
     """
 
     place: PlanPaths
@@ -243,7 +242,7 @@ class ReplaySetup:
 
 @frozen
 class ReplayParts:
-    """One owner of the replay."""
+    """The parts of one owner in a replay."""
 
     store: OwnerStoreView
     gate: PlanGate
@@ -252,7 +251,7 @@ class ReplayParts:
 
 
 def build_replay(director: ReplayScheduler, store: OwnerStoreView, stand: ReplaySetup, ids: Ids) -> ReplayParts:
-    """An owner that begins where the story is."""
+    """Build an owner that starts at the current place in the log."""
     place, language = stand.place, stand.language
     clock = ReplayClock(director)
     queue = AddressQueue(backoff=Backoff(cap_s=LONGEST_RETRY_S))
@@ -275,7 +274,7 @@ def _reconcilers(
         found = store.view.get(f"plan/{place.name}")
         return {} if found is None else found.spec
 
-    world = AgentServices(
+    services = AgentServices(
         store,
         clock,
         ids,
@@ -295,7 +294,7 @@ def _reconcilers(
     surroundings = RunEnvironment(place.name, root, {}, checks, sandboxes=ALL_SANDBOXES, strays=strays)
     made: list[Reconciler] = [
         TaskReconciler(store, work, processes, clock, ids, surroundings),
-        AgentReconciler(world, recorded_effects.recorded_tools(director, BUILT_IN_TOOLS, store.is_alive)),
+        AgentReconciler(services, recorded_effects.recorded_tools(director, BUILT_IN_TOOLS, store.is_alive)),
         ConflictReconciler(store, clock, gate),
         LockReconciler(store, clock, work),
         HookReconciler(store, clock),

@@ -1,8 +1,8 @@
-"""Whether two values are equal except for ids, times and revisions.
+"""Compare two values except for ids, times and revisions.
 
-Ids are learned: where an id not seen before stands in one, whatever stands there in the other is taken for the same
-thing, once and for all. Whole numbers and words must be equal; fractions are durations or times and are not compared,
-nor is whether a wait was long enough to be told.
+Ids are learned: a new id of one value is paired with the id at the same place of the other value, for the whole
+comparison. Integers and texts must be equal. Fractions are durations or times and are not compared, and neither is
+whether a wait was long enough to be recorded.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SHOWN: Final = 80  # Characters of a value in a difference.
 
 @frozen
 class ValueDifference:
-    """Where two values part, and what each says there, shortened."""
+    """A place where two values differ, with both values, shortened."""
 
     path: str
     before: str
@@ -37,18 +37,18 @@ class ValueDifference:
 
 
 class Equivalence:
-    """The ids of a replay and those of the original that they stand for."""
+    """The ids of a replay, paired with those of the original."""
 
     def __init__(self) -> None:
         self._ours: dict[str, str] = {}
         self._theirs: dict[str, str] = {}
 
     def theirs(self, text: str) -> str:
-        """A text of the replay with the original's ids in it, as far as they are known."""
+        """Return a text of the replay with the ids of the original, as far as they are known."""
         return MINTED.sub(lambda found: self._theirs.get(found[0], found[0]), text)
 
     def ours(self, value: Json) -> Json:
-        """A value of the original with the replay's ids in it. One not seen before is the same in both from now on."""
+        """Return a value of the original with the ids of the replay. A new id is the same in both from now on."""
         match value:
             case str():
                 return MINTED.sub(lambda found: self._meet(found[0]), value)
@@ -60,7 +60,7 @@ class Equivalence:
                 return value
 
     def may_be_same(self, original: str, replayed: str) -> bool:
-        """Whether two texts can be the same by what is known of their ids; learns nothing."""
+        """Return whether two texts may be equal, given the known ids. Learns nothing."""
         original, replayed = STAMPED.sub("@", original), STAMPED.sub("@", replayed)
         mine, other = MINTED.findall(original), MINTED.findall(replayed)
         if MINTED.sub("", original) != MINTED.sub("", replayed) or len(mine) != len(other):
@@ -68,11 +68,11 @@ class Equivalence:
         return all(self._may_meet(a, b) for a, b in zip(mine, other, strict=True))
 
     def compared(self, original: Json, replayed: Json) -> list[ValueDifference]:
-        """Every place where the two differ, learning the ids of those where they do not."""
+        """Return all differences between the two, and learn the ids where they agree."""
         return list(self._walk("", original, replayed))
 
     def timed(self, original: Json, replayed: Json) -> Json:
-        """`replayed` with the fractions of `original` where the two have the same shape: times are the original's."""
+        """Return `replayed` with the fractions of `original` (times), where the two have the same shape."""
         match original, replayed:
             case dict(), dict():
                 mine = {self.ours(key): value for key, value in original.items()}

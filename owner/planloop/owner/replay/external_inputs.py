@@ -1,7 +1,7 @@
 """Repeat external inputs at their place in the log: patches, files, answers.
 
-All else that people, crashes and watchers wrote (messages, owners, what a crash left in doubt) is complete in its
-record and is taken from there, in the replay's ids.
+Other records of people, crashes and watchers (messages, owners, unknown outcomes) are complete, and are copied with the
+ids of the replay.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ANSWERS = frozenset({"plan.approved", "plan.rejected"})
 
 
 async def repeat_input(director: ReplayScheduler, stage: ReplayStore, gate: PlanGate, record: Record) -> None:
-    """Does what `record` tells of. Raises ReplayDiverged when the gate now says something else."""
+    """Repeat the input of `record`. Raises ReplayDiverged if the gate decides differently."""
     draft = record.draft
     if draft.type not in PATCHES | ANSWERS:
         take_record(director, stage, record)
@@ -32,14 +32,14 @@ async def repeat_input(director: ReplayScheduler, stage: ReplayStore, gate: Plan
         await _submit(director, gate, draft)
     except (WriteConflict, TerminalError) as error:
         instead = tuple(_faults(one) for one in director.refused.values())
-        raise ReplayDiverged(record, f"the gate answers otherwise: {error}", instead) from None
+        raise ReplayDiverged(record, f"the gate decides differently: {error}", instead) from None
     if director.cursor == place:
-        # The gate found nothing to write. What the file or the answer changed beside the document is in the record.
+        # The gate has written nothing. Changes other than those of the document are in the record.
         take_record(director, stage, record)
 
 
 def take_record(director: ReplayScheduler, stage: ReplayStore, record: Record) -> None:
-    """Takes the record as it stands."""
+    """Copy the record into the replay."""
     draft = record.draft
     changes = tuple(change_from_json(director.likeness.ours(change_to_json(one))) for one in draft.changes)
     subject, data = director.likeness.ours(draft.subject), director.likeness.ours(draft.data)
@@ -69,7 +69,7 @@ async def _submit(director: ReplayScheduler, gate: PlanGate, draft: RecordDraft)
 
 
 def recorded_patch(director: ReplayScheduler, draft: RecordDraft) -> Patch:
-    """The patch that `draft` is the record of."""
+    """Return the patch that `draft` records."""
     base, source = int(draft.data.get("base_rev", director.cursor)), draft.data.get("file")
     author, reason = author_from_text(draft.actor), str(draft.data.get("reason", ""))
     return Patch(author, tuple(_ops(draft)), base, reason, source, is_approved=draft.type != "plan.held")

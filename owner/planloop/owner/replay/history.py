@@ -1,6 +1,6 @@
-"""The records of a log in order, and where each external input came in.
+"""The log of a replay: its records in order, and which of them are external inputs.
 
-Read once, verified, and never changed. Positions are indexes into `records`, which is revision minus 1.
+It is read and verified once, and never changes. Positions are indexes into `records`: the revision minus 1.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ EXTERNAL_ACTORS = (
     *("human:", "controller:owner", "controller:journal", "controller:engine"),
     *("controller:mcp", "controller:fork", "controller:container", "guest:"),
 )
-"""Who acts for the world: people, programs from outside, crashes, what watches servers and containers, git.
+"""Actors of external inputs: operators, MCP clients, crash recovery, watchers of servers and containers, git.
 
-What they did is played back."""
+Their records are played back."""
 
 SWALLOWED = frozenset({"object.deleted"})
-"""What the engine itself writes as a matter of course: that is done again, not played back."""
+"""Records of the engine that the replay writes itself, instead of playing them back."""
 
 OF_ASKING = frozenset({"model.requested", "model.replied", "model.failed", "turn.started", "turn.ended", "agent.ended"})
-"""What becomes of an agent's request, and what shows that nothing did."""
+"""Types of records that end an agent's request, or show that it was not answered."""
 
 
 @frozen
 class ReplayHistory:
-    """A log. `plan` is the plan's name; `settled` places the end of each operation by its id.
+    """A log. `plan` is the plan's name; `settled` has the position of the end of each operation, by its id.
 
-    `calls` has the addresses of the calls that a reply asked for, by agent, incarnation and turn, in call order.
+    `calls` has the addresses of the calls in a reply, by agent, incarnation and turn, in call order.
     """
 
     plan: str
@@ -50,12 +50,12 @@ class ReplayHistory:
     blob: Blobs
 
     def next(self, after: int, fits: Callable[[RecordDraft], bool]) -> int | None:
-        """The first place from `after` on whose record `fits`."""
+        """Return the first position, from `after` on, whose record matches `fits`; None if there is none."""
         found = (index for index in range(after, len(self.records)) if fits(self.records[index].draft))
         return next(found, None)
 
     def is_answered(self, agent: str, after: int) -> bool:
-        """Whether what the agent waits for at the place `after` was answered, and not called off or asked anew."""
+        """Return whether the agent's request at the position `after` was answered, and not cancelled or repeated."""
         for record in self.records[after:]:
             if record.draft.type == "epoch.taken":
                 return False
@@ -66,7 +66,7 @@ class ReplayHistory:
         return False
 
     def started(self, op: str) -> tuple[int, str]:
-        """Where the operation `op` was begun, and the call that it is of."""
+        """Return the position where the operation `op` started, and the address of its call."""
         for index, record in enumerate(self.records):
             for change in record.draft.changes:
                 if isinstance(change, Put) and change.address.startswith("call/") and change.spec["op"] == op:
@@ -75,20 +75,20 @@ class ReplayHistory:
 
 
 def is_outside(draft: RecordDraft) -> bool:
-    """Whether the record tells of something that the plan did not do by itself."""
+    """Return whether the record is an external input."""
     if draft.actor.startswith("controller:engine"):
         return draft.type not in SWALLOWED
     return draft.actor.startswith(EXTERNAL_ACTORS) or _answer_of_person(draft) is not None
 
 
 def _answer_of_person(draft: RecordDraft) -> JsonObject | None:
-    """A person's answer to what an agent wanted stands in a record that the agent signs."""
-    told = draft.data.get("approved") or draft.data.get("rejected")
-    return told if isinstance(told, dict) and str(told.get("by", "")).startswith("human:") else None
+    """Return an operator's answer to an agent's request. Its record has the agent as actor."""
+    answer = draft.data.get("approved") or draft.data.get("rejected")
+    return answer if isinstance(answer, dict) and str(answer.get("by", "")).startswith("human:") else None
 
 
 def read_history(place: PlanPaths) -> ReplayHistory:
-    """The story of the plan at `place`. Raises StoreCorrupt, StoreFailed."""
+    """Read the log of the plan at `place`. Raises StoreCorrupt, StoreFailed."""
     view, records = MemoryView(), []
     with backend.open_log(place.folder) as log:
         for entry in verified_entries(log):
@@ -100,13 +100,13 @@ def read_history(place: PlanPaths) -> ReplayHistory:
 
 
 def missing_blobs(story: ReplayHistory) -> list[str]:
-    """Every recording that a replay would need and that is gone, in words; a replay is not begun without."""
+    """Return the missing blobs, as lines. A replay needs all of them."""
     named = {name: record.rev for record in story.records for name in record.draft.blobs}
-    return [f"blob {name[:12]} of revision {rev} is gone" for name, rev in named.items() if story.blob(name) is None]
+    return [f"blob {name[:12]} of revision {rev} is missing" for name, rev in named.items() if story.blob(name) is None]
 
 
 def _settled(records: list[Record]) -> dict[str, int]:
-    """The place where each operation ended: of a call, the operation that it was started with last."""
+    """Return the position where each operation ended. For a call, this is its last operation."""
     ops: dict[str, str] = {}
     out: dict[str, int] = {}
     for index, record in enumerate(records):
@@ -135,12 +135,12 @@ def _calls(records: list[Record]) -> dict[tuple[str, int, int], list[str]]:
 
 
 def entry(draft: RecordDraft, type_: str, subject: str) -> SubRecord | None:
-    """The first thing of that type that the record says about `subject`; None when it says no such thing."""
+    """Return the record's first entry of that type about `subject`; None without one."""
     return next((one for one in draft.entries if (one.type, one.subject) == (type_, subject)), None)
 
 
 def status_in(draft: RecordDraft, address: str) -> JsonObject:
-    """What the record merges into the status of the object at `address`."""
+    """Return the record's merge into the status of the object at `address`."""
     out: JsonObject = {}
     for change in draft.changes:
         if isinstance(change, SetStatus) and change.address == address:
@@ -149,7 +149,7 @@ def status_in(draft: RecordDraft, address: str) -> JsonObject:
 
 
 def status_after(draft: RecordDraft, resource: Resource) -> JsonObject:
-    """The status of `resource` once the record is folded: what is taken away with what is put there."""
+    """Return the status of `resource` after the record is folded."""
     status = resource.status
     for change in draft.changes:
         if isinstance(change, SetStatus) and change.address == resource.address:

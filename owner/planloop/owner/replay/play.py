@@ -23,29 +23,26 @@ from planloop.schemas.canonical_json import JsonObject
 from planloop.schemas.frozen import frozen
 from planloop.schemas.log.record import Record
 
-# An event loop on which waiting costs nothing: when nobody can go on, time leaps to the next timer.
-#
-# For replays: nothing there waits for the world, so the only thing that ever has to happen next is a timer.
+# An event loop with virtual time: if no task can run, the clock jumps to the next timer. A replay waits for nothing
+# external, so this never skips an event.
 
-IDLE_SELECT_S: Final = (
-    0.05  # Real seconds between looks when there is no timer either: a thread or a signal may still come.
-)
+IDLE_SELECT_S: Final = 0.05  # Real seconds to wait for a thread or a signal if there is no timer.
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """A loop whose `time()` starts at 0 and moves only by leaps."""
+    """An event loop whose `time()` starts at 0 and jumps from timer to timer."""
 
     def __init__(self) -> None:
         self._leaping = _LeapingSelector()
         super().__init__(self._leaping)
 
     def time(self) -> float:
-        """Seconds since the loop was made, none of which anybody waited for."""
+        """Return the virtual seconds since the loop was created."""
         return self._leaping.now
 
 
 class _LeapingSelector(selectors.BaseSelector):
-    """Asks for events without waiting; instead of waiting, moves the clock."""
+    """Polls for events and, instead of waiting, advances the clock."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -54,8 +51,8 @@ class _LeapingSelector(selectors.BaseSelector):
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         found = self._real.select(IDLE_SELECT_S if timeout is None else 0)
         if not found and timeout is not None:
-            # At least one step of the number itself, even for no wait at all: far from 0 the loop's own tolerance is
-            # rounded away, and a timer that is due to the last digit would never be found so.
+            # Advance by at least one float step, even for a timeout of 0: far from 0, the loop's tolerance is lost to
+            # rounding, and a timer that is due exactly now would never fire.
             self.now = max(self.now + timeout, math.nextafter(self.now, math.inf))
         return found
 
@@ -75,14 +72,14 @@ class _LeapingSelector(selectors.BaseSelector):
         self._real.close()
 
 
-# Plays a story from its first record to its last, one owner after another as then, and says what came of it.
+# Replay a log from its first record to its last, with the same sequence of owners, and report the outcome.
 
 ReplayVerdict: TypeAlias = Literal["same", "diverged", "inconclusive"]
 
 STALL_S: Final = (0.01, 0.1, 1.0, 10.0, 60.0)
-"""Virtual seconds until everybody is asked again whether they have something to write; then it is not coming.
+"""Virtual seconds after which all objects are reconciled again. After the last, the record is considered missing.
 
-Few, because the story's clock stands meanwhile: whoever wants to look again in a moment does so for all of them.
+Few, because the time of the log does not advance meanwhile.
 """
 
 DIFFERENCES_MAX: Final = 20  # Of the end state, shown.
@@ -90,10 +87,10 @@ DIFFERENCES_MAX: Final = 20  # Of the end state, shown.
 
 @frozen
 class ReplayOutcome:
-    """What a replay found. `rev` is how far it came; the rest says where and how it parted from the original.
+    """The outcome of a replay. `rev` is the last replayed revision; `why`, `at` and `details` describe a divergence.
 
-    `notes` are records that came about with other words; `end` are differences of the state after the last record;
-    `taken_over` are revisions of records that decide nothing and did not come about, which stand as they were.
+    `notes` are records that were written with other content; `end` are differences of the final state; `taken_over` are
+    revisions of records without influence on decisions that were not written again, and were copied from the log.
     """
 
     verdict: ReplayVerdict
@@ -109,7 +106,7 @@ class ReplayOutcome:
 
 
 def replay_plan(stand: ReplaySetup) -> ReplayOutcome:
-    """Runs the whole plan again from its log. Raises StoreCorrupt, StoreFailed."""
+    """Replay the whole plan from its log. Raises StoreCorrupt, StoreFailed."""
     story = history.read_history(stand.place)
     lost = history.missing_blobs(story)
     if lost:
@@ -122,10 +119,10 @@ async def _play(story: ReplayHistory, stand: ReplaySetup) -> ReplayOutcome:
     performance = _Performance(director, stand)
     try:
         await performance.run()
-    except ReplayDiverged as fault:
-        director.fault = director.fault or fault
-    except Unplayable as fault:
-        director.fault = director.fault or fault
+    except ReplayDiverged as error:
+        director.fault = director.fault or error
+    except Unplayable as error:
+        director.fault = director.fault or error
     return _outcome(director, performance.stage)
 
 
@@ -142,7 +139,7 @@ def _outcome(director: ReplayScheduler, stage: ReplayStore) -> ReplayOutcome:
             )
         case None:
             end = tuple(_end_differences(director, stage))
-            why = "the end state is another" if end else ""
+            why = "the final state differs" if end else ""
             verdict: ReplayVerdict = "diverged" if end else "same"
             taken_over = tuple(director.taken_over)
             return ReplayOutcome(verdict, rev, count, director.prompts, why, None, (), notes, end, taken_over)
@@ -155,7 +152,7 @@ def _end_differences(director: ReplayScheduler, stage: ReplayStore) -> list[Valu
 
 
 class _Performance:
-    """One replay: owners one after another over one stage."""
+    """One replay: a sequence of owners on one store."""
 
     def __init__(self, director: ReplayScheduler, stand: ReplaySetup) -> None:
         self.stage = ReplayStore(director)
@@ -164,7 +161,7 @@ class _Performance:
         self._ids = assembly.ReplayIds()
 
     async def run(self) -> None:
-        """Until the last record, or until the story does not come about. Raises ReplayDiverged, Unplayable."""
+        """Replay to the last record. Raises ReplayDiverged, Unplayable."""
         try:
             while self._director.expected is not None and not self._director.is_over:
                 await self._live()
@@ -172,7 +169,7 @@ class _Performance:
             self._director.finish()
 
     async def _live(self) -> None:
-        """One owner: from its first record until another takes over or all is told."""
+        """Run one owner, from its first record until another takes over or the log ends."""
         self.stage.begin_life()
         life = OwnerStoreView(self.stage)
         cast = assembly.build_replay(self._director, life, self._stand, self._ids)
@@ -185,10 +182,10 @@ class _Performance:
                 except (ReplayDiverged, Unplayable) as error:
                     fault = error
                 except BaseException:
-                    self._director.finish()  # Nobody may go on waiting for a place that will not come.
+                    self._director.finish()  # Release all jobs that wait for their place in the log.
                     raise
                 finally:
-                    self.stage.life += 1  # Dead: what its jobs still want to write as they go does not count.
+                    self.stage.life += 1  # The owner has ended: later writes of its jobs are refused.
                     self._director.stir()
                 if fault is not None or self._director.expected is None:
                     self._director.finish()
@@ -200,7 +197,7 @@ class _Performance:
             raise fault
 
     async def _direct(self, cast: assembly.ReplayParts) -> None:
-        """Brings about record after record. Returns when a later owner comes next, or nothing does."""
+        """Produce record after record. Return when the next record is of a later owner, or the log has ended."""
         director, is_first = self._director, True
         while (wanted := director.expected) is not None and not director.is_over:
             if wanted.draft.type == "epoch.taken" and not is_first:
@@ -212,7 +209,7 @@ class _Performance:
                 await self._wait_for(wanted, cast)
 
     async def _wait_for(self, wanted: Record, cast: assembly.ReplayParts) -> None:
-        """Until `wanted` has come about. What is only wording may be left out or put in to get there."""
+        """Wait until `wanted` has been written. Records without influence on decisions may be copied instead."""
         director = self._director
         for patience_s in STALL_S:
             with anyio.move_on_after(patience_s):
@@ -223,23 +220,23 @@ class _Performance:
             for resource in self.stage.everything.everything():
                 cast.queue.add(resource.address)
         if wanted.draft.type in TELLING_TYPES and not director.is_cut_short(wanted.draft):
-            raise ReplayDiverged(wanted, "it did not come about", tuple(_instead(director)))
+            raise ReplayDiverged(wanted, "the replay did not write this record", tuple(_instead(director)))
         director.taken_over.append(wanted.rev)
         external_inputs.take_record(director, self.stage, wanted)
 
 
 def _instead(director: ReplayScheduler) -> list[str]:
-    """What others wanted to write in its place."""
+    """Return the records that controllers tried to write instead, as lines."""
     return [f"instead: {type_} {subject}" for type_, subject in list(director.refused)[:5]]
 
 
-# What a replay of a whole tree found, as lines and as JSON.
+# The outcome of a replay as lines and as JSON.
 
 NOTES_SHOWN = 5
 
 
 def replay_lines(found: ReplayOutcome, plan: str) -> Iterator[str]:
-    """The verdict first, then where and how."""
+    """Yield the verdict, then the details."""
     prompts = f", {quantities.pluralize(found.prompts, 'prompt')} the same" if found.prompts else ""
     if found.verdict == "same":
         again = quantities.pluralize(found.records - len(found.taken_over), "record")
@@ -260,7 +257,7 @@ def replay_lines(found: ReplayOutcome, plan: str) -> Iterator[str]:
 
 
 def replay_json(found: ReplayOutcome) -> JsonObject:
-    """`plan replay --tree -o json`."""
+    """Return the outcome as `plan replay --tree -o json` prints it."""
     out: JsonObject = {"verdict": found.verdict, "rev": found.rev, "records": found.records, "prompts": found.prompts}
     out |= {"why": found.why, "details": list(found.details)}
     if found.at is not None:

@@ -1,6 +1,6 @@
 """Effects of a replay, played back from the log, and how a prompt differs from the recorded one.
 
-Each effect waits until its result comes next in the log, and then returns it. Nothing here starts, reads or writes.
+Each effect waits until its result is next in the log, and then returns it. It starts no process and opens no file.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ WIDTH_MAX: Final = 160  # Characters of one of its lines.
 
 
 def prompt_difference(director: ReplayScheduler, at: int, request: ModelRequest) -> tuple[str, ...]:
-    """Lines that tell which part of the prompt asked for at `at` is another now."""
+    """Return lines that say which part of the prompt of the request at `at` differs."""
     agent = request.key.agent
     head = f"{agent} turn {request.key.turn}, attempt {request.key.attempt}, {request.model}"
     found = list(_system(director, _system_then(director, at, agent), request)) or list(_transcript(director, agent))
@@ -55,9 +55,9 @@ def prompt_difference(director: ReplayScheduler, at: int, request: ModelRequest)
 
 
 def _system_then(director: ReplayScheduler, at: int, agent: str) -> str:
-    """The digest of the system message that `agent` was asked with at `at`; empty when the log names none.
+    """Return the digest of the agent's system message at `at`; empty if the log has none.
 
-    It stands where it became another one.
+    The log has the digest in the records where the message changed.
     """
     for index in range(at, -1, -1):
         asked = entry(director.story.records[index].draft, "model.requested", agent)
@@ -70,18 +70,18 @@ def _system(director: ReplayScheduler, before: str, request: ModelRequest) -> It
     """The difference of the system message."""
     if not before or not request.messages or sha256_hex(request.messages[0]) == before:
         return
-    yield "its instructions are others:"
+    yield "its instructions differ:"
     text = director.story.blob(before)
     if text is not None:
         yield from _difference(text, request.messages[0])
 
 
 def _transcript(director: ReplayScheduler, agent: str) -> Iterator[str]:
-    """The first turn of its transcript that says something else than then."""
+    """Yield the first difference of the agent's transcript."""
     for note in director.notes:
         for one in note.differences:
             if note.subject == agent and "/transcript/" in one.path and one.path.endswith("/blob"):
-                yield f"its transcript parts at revision {note.rev}:"
+                yield f"its transcript differs from revision {note.rev} on:"
                 before, after = (director.blob(text.strip('"')) for text in (one.before, one.after))
                 if before is not None and after is not None:
                     yield from _difference(before, after)
@@ -98,7 +98,7 @@ def _difference(before: bytes, after: bytes) -> Iterator[str]:
 
 
 def _text(content: bytes) -> list[str]:
-    """Messages as lines to read: what was said, and not how it is encoded."""
+    """Return messages as lines of text, without their encoding."""
     out: list[str] = []
     for line in content.splitlines():
         try:
@@ -111,7 +111,7 @@ def _text(content: bytes) -> list[str]:
 
 
 OF_TOOLS: Final = frozenset({"files"})
-"""What tools that act outside write into their agent's status; the rest is the agent's own."""
+"""Fields of the agent's status that tools with external effects write. The agent writes all others."""
 
 ENDINGS: Final[Mapping[str, processes.ExitCause]] = {
     "TimedOut": processes.ExitCause.TIMED_OUT,
@@ -131,7 +131,7 @@ def _any_end(draft: RecordDraft) -> SubRecord | None:
 
 
 async def wait_until_replay_ends() -> Never:
-    """Waits for the end of the replay: what never came in the original never comes."""
+    """Wait for the end of the replay, for a result that the original never got."""
     await anyio.sleep_forever()
     raise AssertionError("unreachable: the replay's end cancels")
 
@@ -139,10 +139,10 @@ async def wait_until_replay_ends() -> Never:
 async def _result_at(
     director: ReplayScheduler, index: int | None, fits: Matches, is_alive: Callable[[], bool]
 ) -> JsonObject:
-    """The result in what `fits` finds in the record at `index`, when that comes next.
+    """Wait until the record at `index` is next, and return the result in the entry that `fits` finds.
 
-    One that was called off then has no result before it is called off now; and what was written about that has its
-    place in the story, too.
+    An operation that was cancelled in the original has no result before it is cancelled here. The record of its
+    cancellation also waits for its place in the log.
     """
     end = None if index is None else fits(director.story.records[index].draft)
     found = None if end is None else end.data["result"]
@@ -160,7 +160,7 @@ async def _result_at(
 
 
 class RecordedProcesses:
-    """A `Processes` in which every operation ends as it did, when its end comes next."""
+    """A `Processes` in which every operation ends as recorded, when its end is next in the log."""
 
     def __init__(self, director: ReplayScheduler, is_alive: Callable[[], bool]) -> None:
         self._director = director
@@ -170,7 +170,7 @@ class RecordedProcesses:
         index = self._index(op)
         if index is None and not self._is_known(op):
             what = command.shell or " ".join(command.argv)
-            self._director.give_up(f"`{what[:80]}` was run, and the log does not hold what came of it")
+            self._director.give_up(f"the log does not have the result of `{what[:80]}`")
         return await self._end_of(index)
 
     async def adopt(self, op: str, timeout_s: float | None = None) -> ProcessExit:
@@ -213,7 +213,7 @@ class RecordedProcesses:
 
 
 def recorded_exit(result: CallResult, output: bytes) -> ProcessExit:
-    """The end of a process that gives this result again."""
+    """Return the process exit from which a controller computes this result."""
     ending = ENDINGS.get(result.error)
     if ending is not None and result.exit_code is None:
         return ProcessExit(ending, None, output)
@@ -223,7 +223,7 @@ def recorded_exit(result: CallResult, output: bytes) -> ProcessExit:
 def recorded_tools(
     director: ReplayScheduler, real: Mapping[str, Tool], is_alive: Callable[[], bool]
 ) -> dict[str, Tool]:
-    """The tools of a replay: those that act outside play back, those that act on the plan wait for their place."""
+    """Return the tools of a replay: those with external effects are played back, the others run again."""
     return {name: _played(director, tool, is_alive) for name, tool in real.items()}
 
 
@@ -264,7 +264,7 @@ def _recorded(
 
 
 def _adopted(director: ReplayScheduler) -> Callable[[ToolContext, ProcessExit], Awaitable[Settlement]]:
-    """The recorded result of a process that an earlier owner started. Its record comes next: the process has ended."""
+    """Return the recorded result of a process that an earlier owner started and that has ended."""
 
     async def play(context: ToolContext, found: ProcessExit) -> Settlement:
         del found
@@ -279,7 +279,7 @@ def _adopted(director: ReplayScheduler) -> Callable[[ToolContext, ProcessExit], 
 def _patching(
     director: ReplayScheduler, tool: Tool, is_alive: Callable[[], bool]
 ) -> Callable[..., Awaitable[CallEnding]]:
-    """What the tool patched, through the gate once more, and then what it found outside."""
+    """Submit the tool's recorded patch to the gate again, then return its recorded result."""
     recorded = _recorded(director, tool, is_alive)
 
     @functools.wraps(tool.function)
@@ -300,7 +300,7 @@ def _patching(
 
 
 def _placed(director: ReplayScheduler, tool: Tool) -> Callable[..., Awaitable[CallEnding]]:
-    """The tool itself, from when what it writes comes next: a patch of its agent, or its own end."""
+    """Run the tool when the record that it writes is next: a patch of its agent, or its own end."""
 
     @functools.wraps(tool.function)
     async def play(context: ToolContext, **arguments: object) -> CallEnding:
@@ -316,7 +316,7 @@ def _placed(director: ReplayScheduler, tool: Tool) -> Callable[..., Awaitable[Ca
             await wait_until_replay_ends()
         found = tool.function(context, **arguments)
         ending: CallEnding = await found if inspect.isawaitable(found) else found
-        # Others may have written between its patch and its end.
+        # The log may have other records between its patch and its end.
         if not await director.due_when(is_told):
             await wait_until_replay_ends()
         return ending
@@ -325,7 +325,7 @@ def _placed(director: ReplayScheduler, tool: Tool) -> Callable[..., Awaitable[Ca
 
 
 def _end_of(director: ReplayScheduler, context: ToolContext, draft: RecordDraft) -> SubRecord | None:
-    """What the record says of the end of this call; None when it does not say that it ended."""
+    """Return the entry for the end of this call; None if the record has none."""
     found = entry(draft, "call.settled", director.call_of(context.spec, context.call.address))
     return None if found is None or found.data.get("late") else found
 
@@ -335,7 +335,7 @@ def _begins_wait(director: ReplayScheduler, context: ToolContext, draft: RecordD
 
 
 def _settlement(director: ReplayScheduler, context: ToolContext, draft: RecordDraft) -> Settlement:
-    """What the tool said, as the record of its end has it, with what it changed in its agent."""
+    """Return the tool's recorded result, with its changes of the agent's status."""
     end = _end_of(director, context, draft)
     assert end is not None, "the record of its end"
     agent = {name: value for name, value in status_in(draft, context.agent).items() if name in OF_TOOLS}
@@ -349,7 +349,7 @@ def _settlement(director: ReplayScheduler, context: ToolContext, draft: RecordDr
 
 
 class RecordedChecks:
-    """Runs no check: finds what was found, when that comes next."""
+    """Runs no check. Returns the recorded finding when it is next in the log."""
 
     def __init__(self, director: ReplayScheduler) -> None:
         self._director = director
@@ -369,14 +369,14 @@ class RecordedChecks:
 
 
 class RecordedStrays:
-    """Looks at no folder: a task had none to work in if that is the result with which it ends next."""
+    """Checks no folder. A task has an invalid workspace if its next recorded result says so."""
 
     def __init__(self, director: ReplayScheduler) -> None:
         self._director = director
 
     def __call__(self, view: View, task: str) -> WorkspaceFault | None:
         wanted, me = self._director.expected, view.get(task)
-        # A record has what was news: an incarnation that ends as the one before it says nothing of its result.
+        # A record has only changed fields: an incarnation with the same result as the previous one does not repeat it.
         if wanted is None or me is None or not status_in(wanted.draft, task).keys() & {"incarnation", "result"}:
             return None
         status = status_after(wanted.draft, me)
@@ -384,8 +384,8 @@ class RecordedStrays:
         if result.get("ok") or result.get("reason") != FOLDER_LEADS_OUT:
             return None
         ready = (status.get("conditions") or {}).get("Ready") or {}
-        cure, *_ = (ready.get("unblocks") or ("",)) if ready.get("reason") == FOLDER_LEADS_OUT else ("",)
-        return WorkspaceFault(str(result["text"]), str(cure))
+        fix, *_ = (ready.get("unblocks") or ("",)) if ready.get("reason") == FOLDER_LEADS_OUT else ("",)
+        return WorkspaceFault(str(result["text"]), str(fix))
 
 
 def _said_of(draft: RecordDraft, call: str) -> SubRecord | None:
@@ -393,7 +393,7 @@ def _said_of(draft: RecordDraft, call: str) -> SubRecord | None:
 
 
 class RecordedServers:
-    """Tool servers that answer as they did: a `Servers`."""
+    """A `Servers` with the recorded answers of tool servers."""
 
     def __init__(self, director: ReplayScheduler) -> None:
         self._director = director
@@ -411,7 +411,7 @@ class RecordedServers:
         return await self._answer(op)
 
     async def _answer(self, op: str) -> CallResult:
-        """What the server said under `op`: the end of the call, or what it asked first."""
+        """Return the server's answer to `op`: the result of the call, or a request for input."""
         director = self._director
         began, address = director.story.started(director.likeness.theirs(op))
         index = director.story.next(began + 1, lambda draft: _said_of(draft, address) is not None)
@@ -439,9 +439,9 @@ class RecordedServers:
 
 
 class RecordedModels:
-    """Models that reply as they did: a `ModelClient`. A prompt that is not the one of then ends the replay.
+    """A `ModelClient` with the recorded replies of models. A prompt that differs from the recorded one ends the replay.
 
-    What they cost and how much they take in is `real`'s to say, which is never asked anything else.
+    `real` provides prices and sizes, and gets no requests.
     """
 
     def __init__(self, director: ReplayScheduler, real: ModelClient, is_alive: Callable[[], bool]) -> None:
@@ -487,7 +487,7 @@ def _answer(draft: RecordDraft, agent: str) -> SubRecord | None:
 
 
 def recorded_reply(answer: SubRecord) -> ModelReply:
-    """The model's answer from what the log says of it. Raises ModelFailed as it did."""
+    """Return the recorded reply of a model. Raises ModelFailed if it failed."""
     data = answer.data
     if answer.type == "model.failed":
         raise ModelFailed(
@@ -508,7 +508,7 @@ def recorded_reply(answer: SubRecord) -> ModelReply:
 
 
 def recorded_usage(said: JsonObject) -> TokenUsage:
-    """The tokens as the log has them."""
+    """Return the recorded use of tokens."""
     return TokenUsage(
         said.get("in", 0),
         said.get("out", 0),

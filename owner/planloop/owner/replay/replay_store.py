@@ -1,6 +1,6 @@
 """The store of a replay: an in-memory view that accepts only what the scheduler lets through.
 
-A `planloop.reconciler.store.store.Store`. Durable is what was taken: there is no disk, so a flush returns at once.
+It implements `planloop.reconciler.store.store.Store`. Accepted records count as durable: a flush returns immediately.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ChangeListener = Callable[[Record, Sequence[str]], None]
 
 
 class ReplayStore:
-    """The state of a replay. `life` numbers the owner that writes: an earlier one is dead and writes nothing."""
+    """The state of a replay. `life` is the number of the current owner; writes of earlier owners are refused."""
 
     def __init__(self, director: ReplayScheduler) -> None:
         self._director = director
@@ -45,14 +45,14 @@ class ReplayStore:
         return self._view
 
     def begin_life(self) -> None:
-        """Another owner takes over: nobody hears of changes who did before."""
+        """Start another owner, and drop the listeners of the previous one."""
         self.life += 1
         self._listeners.clear()
 
     def propose(self, draft: RecordDraft, expect: Mapping[str, int | None] | None = None) -> int:
-        """See `Store.propose`; a write whose time has not come has lost a race."""
+        """See `Store.propose`. Raises WriteConflict for a write that is too early, as if it had lost a race."""
         if draft.actor == ENGINE and draft.type != "object.deleted":
-            return self._view.rev  # What the engine says of retries is about this run, not about the plan.
+            return self._view.rev  # The engine's records about retries belong to this run, not to the plan.
         if not self._director.admits(draft):
             raise WriteConflict(draft.subject, None, None)
         for address, expected in (expect or {}).items():
@@ -65,7 +65,7 @@ class ReplayStore:
         return self._view.rev
 
     def play(self, draft: RecordDraft) -> None:
-        """Takes what comes from outside as it stands in the story, in the replay's ids."""
+        """Fold an external input of the log, with the ids of the replay."""
         self._fold(draft)
         self._director.advance()
 
@@ -111,7 +111,7 @@ class ReplayStore:
 
 
 class OwnerStoreView:
-    """The stage as one owner sees it: once it is dead, as a crashed process is, nothing that it does counts."""
+    """The store for one owner. After the owner has ended, its writes are refused, like those of a crashed process."""
 
     def __init__(self, stage: ReplayStore) -> None:
         self._stage = stage
@@ -131,7 +131,7 @@ class OwnerStoreView:
 
     def propose(self, draft: RecordDraft, expect: Mapping[str, int | None] | None = None) -> int:
         if not self.is_alive():
-            raise StoreFailed("this owner is dead", "")
+            raise StoreFailed("this owner has ended", "")
         return self._stage.propose(draft, expect)
 
     async def flush(self, rev: int) -> None:

@@ -1,8 +1,8 @@
 """The replay scheduler: let each step happen only at its place in the log.
 
-Controllers run as ever, over a store that takes only the record that comes next and tells every other writer that it
-lost a race, which sends it back to look again. Since the view is then always what it was at that place, whoever wrote
-the record in the original writes it again. What does not come about is where the replay diverges.
+Controllers run as usual, on a store that accepts only the next record of the log. Every other write fails as if it had
+lost a race, so its controller reconciles again. The view is therefore always that of the original at this place, and
+the controller that wrote the record writes it again. If no controller writes it, the replay diverges there.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from planloop.schemas.objects.call import CallSpec
 TELLING_TYPES: Final = frozenset(
     {"turn.started", "model.requested", "model.replied", "turn.ended", "call.started", "plan.patched", "plan.refused"}
 )
-"""Records that decide what agents do: one that does not come about is a divergence, and no matter of wording."""
+"""Records that decide what agents do. If one of them is not written again, the replay has diverged."""
 
 
 @frozen
 class ReplayNote:
-    """The record at revision `rev` came about, but said something else."""
+    """The record at revision `rev` was written with other content."""
 
     rev: int
     type: str
@@ -39,7 +39,7 @@ class ReplayNote:
 
 
 class ReplayDiverged(Exception):
-    """The story does not come about again. `rev` is where; `details` are lines for people."""
+    """The replay differs from the log. `record` is the place; `details` are lines for display."""
 
     def __init__(self, record: Record, why: str, details: tuple[str, ...] = ()) -> None:
         super().__init__(why)
@@ -48,16 +48,16 @@ class ReplayDiverged(Exception):
 
 
 class Unplayable(Exception):
-    """The log does not hold what would be needed."""
+    """The log does not have what a replay needs."""
 
 
 @mutable
 class ReplayScheduler:
-    """Where the replay is. `refused` are the writes that came too early since the last one that was taken.
+    """The progress of a replay. `refused` are the writes since the last accepted one that were too early.
 
-    `told` counts the steps of the record that comes next which came about already: steps that were one append then may
-    be several now, and the other way round. `prompts` counts those that were compared, `parted_at` is where one was
-    another; `made` has the replay's blobs. `taken_over` are records that did not come about and stand as they were.
+    `told` counts the steps of the next record that have been written already, because one append of the original may be
+    several now, or the reverse. `prompts` counts compared prompts; `parted_at` is the place of the first that differs.
+    `made` has the replay's blobs. `taken_over` are records that were copied because they were not written again.
     """
 
     story: ReplayHistory
@@ -76,22 +76,22 @@ class ReplayScheduler:
 
     @property
     def expected(self) -> Record | None:
-        """The record that comes next; None at the end."""
+        """The next record of the log; None at its end."""
         records = self.story.records
         return records[self.cursor] if self.cursor < len(records) else None
 
     def blob(self, name: str) -> bytes | None:
-        """A blob of the replay or of the original."""
+        """Return a blob of the replay or of the original."""
         found = self.made.get(name)
         return found if found is not None else self.story.blob(name)
 
     def arrive(self) -> None:
-        """Whoever runs here acts at the time of the record that comes next, and so does what they begin."""
+        """Give the current task, and the jobs that it starts, the time of the next record."""
         _begun.set(None)
         _acting.set(self.now())
 
     def begun_at(self, job: Callable[[], Awaitable[None]]) -> Callable[[], Awaitable[None]]:
-        """`job` as one that begins when whoever begins it acts, and has that time until something comes for it."""
+        """Return `job` with the time of its caller, until it waits for a record of its own."""
         acting = _acting.get()
         at = self.now() if acting is None else acting
 
@@ -102,9 +102,9 @@ class ReplayScheduler:
         return run
 
     def now(self) -> float:
-        """Seconds since 1970: when the next record was written, by whoever read the clock for it.
+        """Return the time of the next record, in seconds since 1970.
 
-        A job that has just begun and waits for nothing yet has the time at which it was begun.
+        For a job that has not waited for a record yet, return the time at which it was started.
         """
         begun = _begun.get()
         if begun is not None:
@@ -113,7 +113,7 @@ class ReplayScheduler:
         return records[min(self.cursor, len(records) - 1)].at
 
     def admits(self, draft: RecordDraft) -> bool:
-        """Whether `draft` is what comes next, as far as its head says."""
+        """Return whether `draft` is the next record, judging by type, actor and subject."""
         wanted = self.expected
         if self.parted_at is not None:
             self.prompt_differs(self.parted_at, ())
@@ -125,7 +125,7 @@ class ReplayScheduler:
         return False
 
     def compared(self, draft: RecordDraft) -> RecordDraft:
-        """`draft` as it is folded: with the times of the original. What else it says otherwise is noted."""
+        """Return `draft` with the times of the original, for folding. Other differences become notes."""
         wanted = self.expected
         assert wanted is not None, "admitted before"
         if self.told or self._end_of(draft) != (self.cursor + 1, 0):
@@ -144,7 +144,7 @@ class ReplayScheduler:
         return replace(draft, changes=changes, data=timed["data"], also=also)
 
     def taken(self, draft: RecordDraft) -> None:
-        """`draft` was folded: what it tells of is behind."""
+        """Advance past `draft`, which has been folded."""
         end = self._end_of(draft)
         assert end is not None, "admitted before"
         self.cursor, self.told = end[0] - 1, 0
@@ -156,42 +156,42 @@ class ReplayScheduler:
             self.advance()
 
     def advance(self) -> None:
-        """The next record is waited for."""
+        """Advance to the next record."""
         self.cursor += 1
         self.told = 0
         self.refused.clear()
         self._move()
 
     def finish(self) -> None:
-        """Nothing more is taken, and nobody waits any longer."""
+        """End the replay: accept no more writes, and release all waiting jobs."""
         self.is_over = True
         self._move()
 
     def give_up(self, why: str) -> None:
-        """The replay cannot go on: what it needs was never recorded."""
+        """End the replay as inconclusive, because it needs something that was not recorded."""
         self.fault = self.fault or Unplayable(why)
         self.finish()
 
     def prompt_differs(self, at: int, details: tuple[str, ...]) -> None:
-        """An agent would be told something else than it was: whatever follows proves nothing."""
-        self.fault = self.fault or ReplayDiverged(self.story.records[at], "its prompt is another", details)
+        """End the replay as diverged, because an agent's prompt differs; later records would prove nothing."""
+        self.fault = self.fault or ReplayDiverged(self.story.records[at], "its prompt differs", details)
         self.finish()
 
     def call_of(self, spec: CallSpec, address: str) -> str:
-        """The original's address of a call of this replay: by who made it, in which turn, at which place."""
+        """Return the original's address of a call of this replay, found by agent, turn and index."""
         made = self.story.calls.get((spec.owner, spec.incarnation, spec.turn), [])
         return made[spec.index] if spec.index < len(made) else self.likeness.theirs(address)
 
     async def moved(self) -> None:
-        """Returns when the replay has gone on."""
+        """Wait until the replay advances."""
         await self._moved.wait()
 
     def stir(self) -> None:
-        """Whoever waits looks again: an owner has died."""
+        """Wake all waiting jobs, because an owner has ended."""
         self._move()
 
     async def due(self, index: int | None, is_alive: Callable[[], bool] = lambda: True) -> bool:
-        """Waits until the record at `index` comes next (None: it never does). False when the replay is over."""
+        """Wait until the record at `index` is next (None: never). Return False if the replay or the owner has ended."""
         while not self.is_over and is_alive():
             if index is not None and self.cursor == index:
                 self.arrive()
@@ -200,7 +200,7 @@ class ReplayScheduler:
         return False
 
     async def due_when(self, fits: Callable[[RecordDraft], bool]) -> bool:
-        """Waits until a record that `fits` comes next."""
+        """Wait until the next record matches `fits`. Return False if the replay has ended."""
         while not self.is_over:
             wanted = self.expected
             if wanted is not None and fits(wanted.draft):
@@ -210,7 +210,7 @@ class ReplayScheduler:
         return False
 
     def _end_of(self, draft: RecordDraft) -> tuple[int, int] | None:
-        """Where the story is after `draft`: at a record, so many steps into it; None when it is not what comes next."""
+        """Return the place after `draft`: a record and a number of steps in it. None if `draft` is not next."""
         at, told = self.cursor, self.told
         for index, step in enumerate(draft.entries):
             record = self.story.records[at] if at < len(self.story.records) else None
@@ -225,9 +225,9 @@ class ReplayScheduler:
         return at, told
 
     def is_cut_short(self, wanted: RecordDraft) -> bool:
-        """Whether somebody would do all that `wanted` tells of and more in one append, where an owner died in between.
+        """Return whether a refused write has all steps of `wanted` and more, and an owner crashed in between.
 
-        What one append holds depends on who looked when; that the rest was not done is the crash's doing.
+        How many steps one append has depends on timing; in the original, the crash prevented the other steps.
         """
         rest = wanted.entries[self.told :]
         after = self.story.next(self.cursor + 1, lambda draft: draft.type == "epoch.taken")
@@ -241,7 +241,7 @@ class ReplayScheduler:
         return False
 
     def _compare_steps(self, draft: RecordDraft) -> None:
-        """What the steps say, where they were not one append then as they are now; learns the ids in them."""
+        """Compare the steps of `draft` one by one, if the original had them in other appends. Learns their ids."""
         at, told = self.cursor, self.told
         for step in draft.entries:
             record = self.story.records[at]
@@ -253,7 +253,7 @@ class ReplayScheduler:
             at, told = (at + 1, 0) if told + 1 == len(record.draft.entries) else (at, told + 1)
 
     def _compare_prompt(self, then: SubRecord, now: SubRecord) -> None:
-        """Notes that a prompt is another; whoever asks the model with it next tells in what."""
+        """Note the place of a prompt that differs. The following request to the model reports the difference."""
         if then.type == "model.requested" and "prompt" in then.data:
             self.prompts += 1
             if then.data["prompt"] != now.data.get("prompt"):
@@ -264,7 +264,7 @@ class ReplayScheduler:
         event.set()
 
     def _is_same_thing(self, wanted: SubRecord, draft: SubRecord) -> bool:
-        """Of two steps with one head, whether they tell of the same operation or check."""
+        """Return whether two steps of equal type and subject have the same operation, check or call."""
         for key in ("op", "check", "call"):
             mine, other = wanted.data.get(key), draft.data.get(key)
             if isinstance(mine, str) and not self.likeness.may_be_same(mine, str(other)):
@@ -274,7 +274,7 @@ class ReplayScheduler:
 
 _begun: Final[ContextVar[float | None]] = ContextVar("begun", default=None)
 _acting: Final[ContextVar[float | None]] = ContextVar("acting", default=None)
-"""Of the task that runs: when it was begun, while it waits for nothing yet; and when it acts, for what it begins."""
+"""Of the current task: its start time until it first waits, and its current time for the jobs that it starts."""
 
 
 def _said(draft: RecordDraft) -> JsonObject:
