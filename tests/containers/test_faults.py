@@ -117,7 +117,7 @@ def test_a_port_that_is_taken_is_named() -> None:
 
     assert len(failures) > 1
     for failed in failures:
-        assert re.match("port 80 is taken: |the engine may not open port 80: ", failed)
+        assert re.match("port 80 is in use: |the engine is not allowed to open port 80: ", failed)
         assert "endpoint" not in failed, "which is another one in each try"
 
 

@@ -84,7 +84,7 @@ def test_an_edit_does_what_the_preview_says(yard: Yard, folder: Folder, monkeypa
         more = {"limits": "{pids: 50}", "team": "blue", "name": "two"}
         said = _diff(folder, **more)
         assert "replace" in said
-        assert "env: NAME; stopped, removed and started anew" in said
+        assert "env: NAME; stopped, removed and recreated" in said
         _write(folder, **more)
         yard.until(lambda seen: _runs(seen, 2, pids=50))
         assert yard.ref("edited") != ref

@@ -106,7 +106,7 @@ def test_a_task_whose_sandbox_is_not_to_be_had_says_why_and_starts_once_it_is(
         (outside / "bwrap").symlink_to(bwrap)
         owner.until("done")
 
-    assert "bwrap is not there" in said
+    assert "bwrap is not installed" in said
     assert not was_tried and (folder.path / "tried").exists()
     assert "NoSandbox" in described and "install bubblewrap" in described and "tried again" in described
 

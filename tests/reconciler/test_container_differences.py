@@ -26,7 +26,7 @@ DOCUMENT: JsonObject = {
     "tasks": {"integrate": {"run": "make", "containers": ["redis"]}},
 }
 UP: JsonObject = {"id": "1", "run": "running", "started_at": 100.0}
-AGAIN = "stopped, removed and started anew"
+AGAIN = "stopped, removed and recreated"
 
 
 def _told(folder: Path, before: JsonObject, after: JsonObject, seen: Json = UP) -> list[tuple[str, str, str]]:
@@ -53,7 +53,7 @@ def _edited(redis: JsonObject) -> JsonObject:
             {"app": {"image": "app", "needs": ["redis"]}, "b": {"image": "b", "needs": {"redis": "started"}}},
             "redis:7, healthy before container/app, started before container/b, healthy before task/integrate",
         ),
-        ({"redis": {"build": "docker", "task": "integrate"}}, "built from docker, while task/integrate is at work, up"),
+        ({"redis": {"build": "docker", "task": "integrate"}}, "built from docker, while task/integrate runs, up"),
         ({"redis": {"rootfs": "root.tar"}}, "made from root.tar, up before task/integrate"),
     ],
 )
@@ -85,12 +85,12 @@ def test_a_plan_of_containers_alone_waits_for_all_of_them_and_says_nothing_of_it
         ({"read-only": True, "limits": {"cpu": 1}}, "replace", "read-only: false → true; " + AGAIN),
         ({"limits": {"memory": "32MB"}}, "continue", "limits.memory: 64 MB → 32 MB; changed while it runs"),
         ({"limits": {"cpu": 2, "memory": "64MB"}}, "continue", "limits.cpu: none → 2; changed while it runs"),
-        ({"labels": {"team": "x"}}, "none", "labels: + team; of the next one: what runs stays as it is"),
-        ({"logs": 4096}, "none", "logs.max: 10 MB → 4 KiB; of the next one: what runs stays as it is"),
-        ({"keep": "always"}, "continue", "keep: never → always; counts at once, without a restart"),
-        ({"ttl": "1h"}, "continue", "ttl: none → 3600 s; counts at once, without a restart"),
-        ({"restart": "always"}, "continue", "restart: no → always; counts at once, without a restart"),
-        ({"health": {"tcp": 6379}}, "continue", "health changed; counts at once, without a restart"),
+        ({"labels": {"team": "x"}}, "none", "labels: + team; applies to the next container, not to the running one"),
+        ({"logs": 4096}, "none", "logs.max: 10 MB → 4 KiB; applies to the next container, not to the running one"),
+        ({"keep": "always"}, "continue", "keep: never → always; takes effect immediately, without a restart"),
+        ({"ttl": "1h"}, "continue", "ttl: none → 3600 s; takes effect immediately, without a restart"),
+        ({"restart": "always"}, "continue", "restart: no → always; takes effect immediately, without a restart"),
+        ({"health": {"tcp": 6379}}, "continue", "health changed; takes effect immediately, without a restart"),
     ],
 )
 def test_an_edit_says_whether_what_runs_is_replaced_changed_or_left(
@@ -102,15 +102,15 @@ def test_an_edit_says_whether_what_runs_is_replaced_changed_or_left(
 def test_a_need_counts_when_the_container_that_has_it_is_started_next(tmp_path: Path) -> None:
     before = {**DOCUMENT, "containers": {"redis": REDIS, "db": {"image": "db"}}}
     after = {**DOCUMENT, "containers": {"redis": {**REDIS, "needs": ["db"]}, "db": {"image": "db"}}}
-    words = "needs: none → db started; counts when it is started next"
+    words = "needs: none → db started; takes effect at its next start"
     assert _told(tmp_path, before, after) == [("continue", "container/redis", words)]
 
 
 @pytest.mark.parametrize(
     ("seen", "action", "words"),
     [
-        (None, "continue", "image: redis:7 → redis:8; counts from its start on"),
-        ({**UP, "run": "exited"}, "replace", "image: redis:7 → redis:8; removed and started anew"),
+        (None, "continue", "image: redis:7 → redis:8; takes effect when it starts"),
+        ({**UP, "run": "exited"}, "replace", "image: redis:7 → redis:8; removed and recreated"),
     ],
 )
 def test_what_does_not_run_is_not_stopped(tmp_path: Path, seen: Json, action: str, words: str) -> None:
@@ -119,5 +119,5 @@ def test_what_does_not_run_is_not_stopped(tmp_path: Path, seen: Json, action: st
 
 def test_a_container_that_is_taken_out_is_removed_and_its_volumes_stay(tmp_path: Path) -> None:
     after = {**DOCUMENT, "containers": {}, "tasks": {"integrate": {"run": "make"}}}
-    words = "no longer in the plan; stopped and removed; what is in its volumes stays: data"
+    words = "no longer in the plan; stopped and removed; its volumes are kept: data"
     assert _told(tmp_path, DOCUMENT, after)[0] == ("cancel", "container/redis", words)

@@ -46,7 +46,7 @@ def test_a_hook_that_is_taken_out_is_detached_and_that_comes_first(folder: Path)
     new = {**DOCUMENT, "hooks": {"other": {"on": ["on-end"], "rule": [{"comment": "x"}], "copy": "none"}}}
     assert _told(folder, WATCHED, new) == [
         ("detach", "hook/guard", "no longer asked before write(*); watches 3 agents"),
-        ("attach", "hook/other", "at its end, a rule, for nobody below"),
+        ("attach", "hook/other", "at its end, a rule, not for child agents"),
     ]
 
 
@@ -56,7 +56,8 @@ def test_what_changes_of_a_hook_is_told_with_both_values(folder: Path) -> None:
         (
             "change",
             "hook/guard",
-            "match: write(*) → write(src/**), timeout: none → 5 s; counts at once, without a restart; watches 3 agents",
+            "match: write(*) → write(src/**), timeout: none → 5 s; takes effect immediately, without a restart; "
+            "watches 3 agents",
         )
     ]
 

@@ -36,7 +36,7 @@ LONG = "python3 -m pipeline --input data/raw/2024 --output data/clean/2024 --job
             {"kind": "model", "model": "z/z", "stated": "a/b"},
             "a/b → z/z (for a/b)",
         ),
-        ("mind", {"kind": "model", "model": ""}, {"kind": "outside", "argv": ["x"]}, "a model that nobody states → x"),
+        ("mind", {"kind": "model", "model": ""}, {"kind": "outside", "argv": ["x"]}, "an unspecified model → x"),
         ("mind", {"kind": "script", "steps": [1, 2]}, {"kind": "script", "steps": [1, 3]}, "script: another step 2"),
         ("mind", {"kind": "script", "steps": [1]}, {"kind": "script", "steps": [1, 3]}, "script: another step 2"),
         ("mind", {"kind": "script", "steps": [1, 2]}, {"kind": "script", "steps": [1]}, "script: ends after step 1"),

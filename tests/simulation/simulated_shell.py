@@ -85,9 +85,9 @@ class ShellRun:
 def start_obstacle_of(command: ProcessCommand) -> str:
     """Why `command` cannot be started, or the empty text."""
     if not Path(command.cwd).is_dir():
-        return f"there is no such folder as {command.cwd} to run it in"
+        return f"the folder {command.cwd} does not exist"
     if command.argv and command.argv[0].startswith("no-such"):
-        return f"{command.argv[0]}: there is no such program"
+        return f"{command.argv[0]}: program not found"
     return ""
 
 

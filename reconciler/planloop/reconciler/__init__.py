@@ -1,3 +1,4 @@
-"""The reconciler: store, work queue, effects, admission and diff. The queue and the engine know no kind of object;
-admission, diff and the journal of calls do.
+"""The reconciler: store, work queue, effects, admission and diff.
+
+The queue and the engine are independent of the kinds of objects; admission, diff and the journal of calls are not.
 """

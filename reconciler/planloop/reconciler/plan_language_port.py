@@ -1,6 +1,6 @@
 """The functions of the compiler that admission and diff call, passed in as arguments.
 
-`planloop.owner.build` fills a `PlanLanguage` from the compiler; tests fill it with a small language of their own.
+`planloop.owner.build` creates a `PlanLanguage` from the compiler; tests use a small language.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from planloop.schemas.resource import WantedObject
 
 
 class DesiredGraph(Protocol):
-    """Every wanted object but the plan document itself, by address, in document order."""
+    """All wanted objects except the plan document, by address, in document order."""
 
     @property
     def name(self) -> str: ...
@@ -28,9 +28,9 @@ class DesiredGraph(Protocol):
 
 
 class CheckedDocument(Protocol):
-    """A document with its faults; `graph` and `document` are None when one of them is an error.
+    """A checked document and its diagnostics. `graph` and `document` are None if a diagnostic is an error.
 
-    `document` is the canonical form of what was checked: a patch may have written parts of it in shorthand.
+    `document` is the canonical form: a patch may have used shorthand.
     """
 
     @property
@@ -44,7 +44,7 @@ class CheckedDocument(Protocol):
 
 
 class FileOverride(Protocol):
-    """One place where both sides had changed the same thing; the file's side was taken."""
+    """A path that both sides changed; the file's value was used."""
 
     @property
     def path(self) -> tuple[str, ...]: ...
@@ -54,7 +54,7 @@ class FileOverride(Protocol):
 
 
 class MergedDocument(Protocol):
-    """Both sides in one document, and what the file's side took from the live one."""
+    """The merged document, and the live values that the file's values replaced."""
 
     @property
     def document(self) -> JsonObject: ...
@@ -65,7 +65,7 @@ class MergedDocument(Protocol):
 
 @frozen
 class PatchingAgent:
-    """An agent that patches the plan, and what it finds: `view` knows what it may do and where it works."""
+    """An agent that patches the plan. `view` has its rights and its workspace."""
 
     author: Author
     present: CurrentPlan
@@ -75,20 +75,20 @@ class PatchingAgent:
 CheckDocument: TypeAlias = Callable[[JsonObject], CheckedDocument]
 CheckDocumentFor: TypeAlias = Callable[[JsonObject, PatchingAgent], CheckedDocument]
 MergeDocuments: TypeAlias = Callable[[Json, Json, Json], MergedDocument]
-"""Of (base, file, live), in that order."""
+"""Merges (base, file, live)."""
 
 ChangeClassOf: TypeAlias = Callable[[str, str], str]
-"""Of a kind and a lowered field: hot, tail, prefix, restart, replace, immutable or none."""
+"""Returns the change class of a lowered field of a kind: hot, tail, prefix, restart, replace, immutable or none."""
 
 
 @frozen
 class PlanLanguage:
     """The functions of the compiler that the gate calls. All pure.
 
-    `check_by` is `check` for what an agent made of the document: it opens no file that the agent may not read. None
-    where documents name no files.
+    `check_by` is `check` for a document that an agent changed: it reads no file that the agent may not read. None if
+    documents name no files.
 
-    `stops` are the codes of warnings that a preview may have and an accepted document may not: what would never run.
+    `stops` are the codes of warnings that an accepted document must not have: parts that would never run.
     """
 
     check: CheckDocument

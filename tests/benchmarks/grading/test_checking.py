@@ -67,11 +67,11 @@ JSON: JsonObject = {"subset": {"a": 1}}
         ("sh", {"shell": "exit 3"}, "exit code 3"),
         ("sh", {"shell": "no-such-program"}, "exit code 127"),
         ("sh", {"shell": "sleep 600"}, "not done after"),
-        ("sh", {"argv": ["./not-made"]}, "there is no such program"),
+        ("sh", {"argv": ["./not-made"]}, "program not found"),
         ("json", JSON | {"shell": "echo '{\"a\": 1}'; exit 3"}, "exit code 3"),
         ("json", JSON | {"shell": "sh not-made"}, "exit code"),
         ("json", JSON | {"shell": "sleep 600"}, "not done after"),
-        ("json", JSON | {"argv": ["./not-made"]}, "there is no such program"),
+        ("json", JSON | {"argv": ["./not-made"]}, "program not found"),
         ("json", JSON | {"shell": "echo '{\"a\": 2}'"}, "/a is 2, not 1"),
     ],
 )

@@ -137,13 +137,13 @@ def test_what_is_neither_file_folder_nor_link_is_refused_by_name(tmp_path: Path)
 @pytest.mark.parametrize(
     ("path", "said"),
     [
-        ("a/../b", "is no path inside"),
-        ("/a", "is no path inside"),
-        ("a/.wh.b", "stand for deletions"),
+        ("a/../b", "is not a path inside"),
+        ("/a", "is not a path inside"),
+        ("a/.wh.b", "mark deletions"),
         ("x" * 256, "a name is longer than 255 bytes"),
         ("/".join(["x" * 200] * 21), "a path is longer than 4095 bytes"),
-        ("file/a", "`file/a` lies behind `file`, which is a file"),
-        ("link/a", "`link/a` lies behind `link`, which is a symlink"),
+        ("file/a", "`file/a` is inside `file`, which is a file"),
+        ("link/a", "`link/a` is inside `link`, which is a symlink"),
     ],
 )
 def test_a_path_that_an_engine_would_write_elsewhere_is_refused(path: str, said: str) -> None:

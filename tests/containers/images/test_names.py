@@ -11,9 +11,9 @@ from tests.product import EngineErrorReason
 @pytest.mark.parametrize(
     ("image", "hint"),
     [
-        ("planloop/python", "plan image make python"),
-        ("planloop/node:5b1e0c77a2f4", "plan image make node"),
-        ("planloop/perl", "there are shell, python, node, clojure, typescript, clojurescript"),
+        ("planloop/python", "run plan image make python"),
+        ("planloop/node:5b1e0c77a2f4", "run plan image make node"),
+        ("planloop/perl", "use one of shell, python, node, clojure, typescript, clojurescript"),
     ],
 )
 def test_a_stock_image_that_is_missing_is_never_asked_of_a_registry(image: str, hint: str) -> None:

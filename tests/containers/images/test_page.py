@@ -31,7 +31,7 @@ def test_the_sessions_of_the_page_are_real(engine: DockerEngine, tmp_path: Path,
 
 def _played(block: str, terminal: Terminal) -> str:
     """The session with what its commands print now, less what depends on Debian and on the engine."""
-    said = terminal.play(block).replace("planloop/shell: gives it to the engine\n", "")
+    said = terminal.play(block).replace("planloop/shell: loading it into the engine\n", "")
     said = re.sub(r"\b\d+\.\d (MB|MiB)\b", r"1.9 \1", said)
     return re.sub(r"(busybox-static)=\S+", r"\1=1:1.35.0-4+b4", said)
 

@@ -77,18 +77,21 @@ def test_the_last_of_two_files_with_one_name_is_taken_as_tar_does(tmp_path: Path
 @pytest.mark.parametrize(
     ("infos", "said"),
     [
-        ([info("../../etc/passwd")], "`../../etc/passwd` leads out of the tar"),
-        ([info("a/../../b")], "leads out of the tar"),
-        ([info("a", tarfile.LNKTYPE, to="/etc/../../b")], "leads out of the tar"),
-        ([info("a", tarfile.LNKTYPE, to="/etc/shadow")], "`a` is a hard link to `etc/shadow`, which is no file of it"),
-        ([info("a", tarfile.SYMTYPE, to="/etc"), info("a/passwd")], "`a/passwd` lies behind `a`, which is a symlink"),
-        ([info("mem", tarfile.CHRTYPE)], "`mem` is a device, which an image may not hold outside of dev"),
+        ([info("../../etc/passwd")], "`../../etc/passwd` points outside of the tar"),
+        ([info("a/../../b")], "points outside of the tar"),
+        ([info("a", tarfile.LNKTYPE, to="/etc/../../b")], "points outside of the tar"),
+        (
+            [info("a", tarfile.LNKTYPE, to="/etc/shadow")],
+            "`a` is a hard link to `etc/shadow`, which is not a file in the image",
+        ),
+        ([info("a", tarfile.SYMTYPE, to="/etc"), info("a/passwd")], "`a/passwd` is inside `a`, which is a symlink"),
+        ([info("mem", tarfile.CHRTYPE)], "`mem` is a device, which is not allowed outside of dev"),
         ([info("sda", tarfile.BLKTYPE)], "`sda` is a device"),
         ([info("p", tarfile.FIFOTYPE)], "`p` is a named pipe"),
-        ([info("a", b"Z")], "`a` is something of the type b'Z'"),
-        ([info("a/.wh..wh..opq")], "stand for deletions in an image"),
+        ([info("a", b"Z")], "`a` is an entry of type b'Z'"),
+        ([info("a/.wh..wh..opq")], "mark deletions in an image"),
         ([info("a\n\x1b[2J" + "b" * 300)], r"`a\\x0a\\x1b\[2Jb+…b+`: a name is longer than 255 bytes"),
-        ([], "holds no files"),
+        ([], "contains no files"),
         ([info("manifest.json"), info("0a/layer.tar")], "is an image, not a root file system"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
@@ -161,7 +164,7 @@ def test_a_size_below_zero_ends_at_once(tmp_path: Path) -> None:
     with pytest.raises(ImageFailed) as caught:
         read(tmp_path / "root.tar")
     # Python 3.11.2 refuses such a header itself, later ones leave it to us.
-    assert str(caught.value).startswith("root.tar is not a whole tar: ")
+    assert str(caught.value).startswith("root.tar is not a complete tar: ")
     assert caught.value.hint == DAMAGED
 
 

@@ -108,8 +108,8 @@ async def test_what_is_no_image_says_why_and_leaves_nothing(engine: DockerEngine
     assert faults == {
         "nothing.tar": (EngineErrorReason.NO_IMAGE, "there is no file nothing.tar", True),
         ".": (EngineErrorReason.NO_IMAGE, f"there is no file {tmp_path}", True),
-        "poem.tar": (EngineErrorReason.BUILD_FAILED, "poem.tar is not a whole tar: invalid header", True),
-        "out.tar": (EngineErrorReason.BUILD_FAILED, "`../../etc/passwd` leads out of the tar", True),
+        "poem.tar": (EngineErrorReason.BUILD_FAILED, "poem.tar is not a complete tar: invalid header", True),
+        "out.tar": (EngineErrorReason.BUILD_FAILED, "`../../etc/passwd` points outside of the tar", True),
     }
     assert [path.name for path in (tmp_path / "cache").iterdir()] == [".lock"]
 

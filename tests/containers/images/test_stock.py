@@ -167,7 +167,7 @@ async def test_a_making_that_is_killed_at_any_step_goes_on_and_comes_to_the_same
     engine: DockerEngine, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     whole = await stocked("shell", engine, tmp_path_factory)
-    for step in ("asks apt", "fetches", "unpacks", "writes"):
+    for step in ("resolving", "downloading", "unpacking", "writing"):
         done = await anyio.run_process(
             [sys.executable, "-c", CUT_OFF, str(tmp_path), step], check=False, cwd=ROOT, stderr=subprocess.STDOUT
         )

@@ -27,7 +27,7 @@ def home_of(folder: Path) -> SandboxHome:
 
 
 def means(state: Path, *, bound: int | None = None) -> BwrapPrograms:
-    """What encloses a command that a test starts by itself; the filter of system calls is written to `state`."""
+    """The parts of a sandbox for a command that a test starts itself; the seccomp filter is written to `state`."""
     machine = os.uname().machine
     calls = state / "calls.bpf"
     calls.write_bytes(seccomp.seccomp_program(machine) or b"")

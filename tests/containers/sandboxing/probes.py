@@ -12,7 +12,7 @@ from typing import Final
 
 from planloop.containers.sandbox import seccomp
 
-FILTER: Final = "the filter of system calls"
+FILTER: Final = "the seccomp filter"
 CAPABILITIES: Final = "no capabilities"
 READ_ONLY: Final = "a read-only mount"
 ABSENT: Final = "not mounted"

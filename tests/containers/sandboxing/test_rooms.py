@@ -136,7 +136,7 @@ async def test_forking_without_end_stays_inside_and_is_told(sut: Sut) -> None:
 
     assert await sut.sleepers() == b""
     needs.cgroups()
-    assert b"more processes at once were wanted in its container than its limits allow" in ended.output
+    assert b"the container reached its limit of processes" in ended.output
 
 
 async def test_filling_memory_stays_inside_and_is_told(sut: Sut) -> None:
@@ -145,7 +145,7 @@ async def test_filling_memory_stays_inside_and_is_told(sut: Sut) -> None:
     assert ended.code not in (0, None)
     assert (await sut.processes.run("b", sut.command("echo goes on"))).output == b"goes on\n"
     needs.cgroups()
-    assert b"its container has no more memory" in ended.output
+    assert b"the container ran out of memory" in ended.output
 
 
 @pytest.mark.parametrize(
@@ -232,7 +232,7 @@ async def test_a_container_that_goes_away_under_a_command_ends_it(sut: Sut) -> N
 
     ended = await sut.processes.run("a", sut.command("echo x"))
 
-    assert ended.code == 126 and b"could not run it" in ended.output
+    assert ended.code == 126 and b"could not run the command" in ended.output
 
 
 def test_a_folder_is_found_by_the_nearest_mount_around_it() -> None:

@@ -1,4 +1,4 @@
-"""The filter of system calls of tier 2, the ways out that the enclosure stops, and the programs that run in it."""
+"""The seccomp filter of tier 2: what it and the sandbox stop, and the programs that run in it."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Export to Compose."""
+"""Export of containers to a Compose file."""

@@ -1,7 +1,7 @@
 """Export a plan's containers as a Compose file that Compose 1.29 and 2 read.
 
-It has no `version`: without one both read it by the Compose specification. What Compose cannot say is left out, and
-told by `unsupported_in_compose`.
+It has no `version`, so both follow the Compose specification. The file omits what Compose cannot express;
+`unsupported_in_compose` lists it.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _CONDITIONS: Final = {
     "completed": "service_completed_successfully",
 }
 _VARIABLES: Final = ("env:", SECRET)
-_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")  # What Compose takes for one.
+_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")  # The form that Compose accepts.
 _DEFAULT: Final = "default"
 
 
 def compose_file(specs: Mapping[str, ContainerSpec]) -> JsonObject:
-    """The Compose file of the containers, by name."""
+    """Return the Compose file for containers by name."""
     networks = {name: {"internal": True} if name == INTERNAL else {} for name in _named(specs, _networks)}
     volumes: JsonObject = {name: {} for name in _named(specs, _volumes)}
     parts: JsonObject = {"services": {name: _looked_up(_service(name, spec), spec) for name, spec in specs.items()}}
@@ -34,36 +34,34 @@ def compose_file(specs: Mapping[str, ContainerSpec]) -> JsonObject:
 
 
 def unsupported_in_compose(specs: Mapping[str, ContainerSpec]) -> list[str]:
-    """What a Compose file cannot express about the containers, one sentence each."""
+    """List what a Compose file cannot express about the containers, one sentence each."""
     found = []
     for name, spec in specs.items():
         if spec.rootfs:
             found.append(
-                f"`{name}`: Compose makes no image of `{spec.rootfs}`; load one as `{service_image(name, spec)}`"
+                f"`{name}`: Compose builds no image from `{spec.rootfs}`. Load one as `{service_image(name, spec)}`"
             )
         if spec.keep != "never":
-            found.append(f"`{name}`: `keep` is not known to Compose, which leaves all containers until `down`")
+            found.append(f"`{name}`: Compose has no `keep`; it keeps all containers until `down`")
         if spec.ttl_s is not None:
-            found.append(f"`{name}`: `ttl` is not known to Compose")
+            found.append(f"`{name}`: Compose has no `ttl`")
         for key, value in spec.env.items():
             if value.startswith(REFERENCES) and not _variable(value):
-                found.append(f"`{name}`: Compose reads no `{value}`; give it `{key}` another way")
+                found.append(f"`{name}`: Compose cannot read `{value}`. Set `{key}` another way")
         if any(mount.host == "." and not mount.is_read_only for mount in spec.mounts):
-            found.append(
-                f"`{name}`: under Compose the plan file and `.git` can be written in `.`, and `.plan` is there"
-            )
+            found.append(f"`{name}`: Compose does not protect the plan file and `.git` in `.`, and shows `.plan`")
         if spec.task:
-            found.append(f"`{name}`: Compose has no tasks: it is up from the start")
+            found.append(f"`{name}`: Compose has no tasks, so it starts the container immediately")
     return found
 
 
 def service_image(name: str, spec: ContainerSpec) -> str:
-    """The image that a service names."""
+    """The image name of a service."""
     return spec.image or f"{name}:rootfs"
 
 
 def _named(specs: Mapping[str, ContainerSpec], of: Callable[[ContainerSpec], Iterable[str]]) -> list[str]:
-    """Each name once, in the order of the plan."""
+    """The names without duplicates, in the order of the plan."""
     return list(dict.fromkeys(each for spec in specs.values() for each in of(spec)))
 
 
@@ -76,7 +74,7 @@ def _volumes(spec: ContainerSpec) -> list[str]:
 
 
 def _looked_up(service: JsonObject, spec: ContainerSpec) -> JsonObject:
-    """The service with its variables, in which alone Compose is to replace anything."""
+    """Add the variables to the service. Only in them may Compose replace anything."""
     env = {key: shown for key, value in spec.env.items() if (shown := _value(value)) is not None}
     out: JsonObject = {key: _escaped(part) for key, part in service.items()}
     return out | ({"environment": env} if env else {})
@@ -123,7 +121,7 @@ def _volume(mount: Mount) -> JsonObject:
 
 
 def _path(path: str) -> str:
-    """A host path as Compose takes one: it must look like a path."""
+    """A host path for Compose, which must look like a path, not like the name of a volume."""
     return path if path.startswith(("/", "./", "../", "~")) or path in (".", "..") else f"./{path}"
 
 
@@ -142,7 +140,7 @@ def _healthcheck(health: Health) -> JsonObject:
 
 
 def _test(health: Health) -> list[str]:
-    """The health command for Compose. The image's programs are unknown, so each usual one is tried."""
+    """The health command for Compose. The programs in the image are unknown, so it tries several."""
     if health.cmd:
         return ["CMD", *health.cmd]
     if health.http:
@@ -156,8 +154,9 @@ def _seconds(seconds: float) -> str:
 
 
 def _value(value: str) -> str | None:
-    """A variable's value. A secret is taken from the environment of the Compose command, and required there; None if
-    Compose cannot look it up.
+    """The value of a variable; None if Compose cannot look it up.
+
+    A secret is read from the environment of the Compose command, which must define it.
     """
     if not value.startswith(REFERENCES):
         return str(_escaped(value))
@@ -166,13 +165,13 @@ def _value(value: str) -> str | None:
 
 
 def _variable(reference: str) -> str:
-    """The variable that a reference names; empty if it names none."""
+    """The variable that a secret reference names; empty if it names none."""
     name = reference.partition(":")[2]
     return name if reference.startswith(_VARIABLES) and _VARIABLE.fullmatch(name) else ""
 
 
 def _escaped(part: Json) -> Json:
-    """All text in it so that Compose replaces nothing: it does so wherever it sees `$`, and a doubled one is one."""
+    """Escape `$` as `$$` in all texts, so that Compose replaces nothing in them."""
     match part:
         case str():
             return part.replace("$", "$$")

@@ -1,1 +1,1 @@
-"""Container engines: the port, Docker and Podman behind it, and commands inside containers."""
+"""Container engines: the port, its implementation for Docker and Podman, and commands inside containers."""

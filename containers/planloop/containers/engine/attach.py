@@ -1,7 +1,7 @@
 """Run a command inside a container on the user's terminal, for `plan exec`.
 
-Its process does nothing else, so nothing here is async: one loop waits for the terminal and for the engine. Commands
-that the plan runs inside go through `ContainerEngine.run`, which keeps their output and has deadlines.
+The process does nothing else, so nothing is async: one loop waits for the terminal and for the engine. Commands of the
+plan use `ContainerEngine.run` instead, which stores their output and has deadlines.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from planloop.schemas.frozen import frozen
 T = TypeVar("T")
 READ_BYTES: Final = 65_536
 LOOK_S: Final = 0.02
-LOOK_LAST_S: Final = 0.5  # A command that has closed its outputs may run for hours.
+LOOK_LAST_S: Final = 0.5  # A command may close its outputs and then run for hours.
 DETACHING: Final = "ctrl-@,ctrl-\\,ctrl-@"
-"""The keys that detach from the engine: an unlikely sequence, because the default begins with ctrl-p."""
+"""Keys that detach from the engine: an unlikely sequence, because the default starts with ctrl-p."""
 
 
 class Console(Protocol):
-    """Where a command's input comes from and its output goes. `input` is None for a command without any.
+    """The terminal or files that a command is connected to. `input` is None for a command without input.
 
-    `resized` is a descriptor that can be read when the window has another size, None for no window.
+    `resized` is a descriptor that becomes readable when the window size changes; None without a window.
     """
 
     @property
@@ -55,7 +55,7 @@ class Console(Protocol):
 
 @frozen
 class AttachEnd:
-    """`code` is None when it did not start: `said` is then why, in the engine's words."""
+    """The end of a command. `code` is None if it did not start; `said` is then the engine's message."""
 
     code: int | None
     said: str = ""
@@ -64,7 +64,7 @@ class AttachEnd:
 def attach_exec(env: Mapping[str, str], ref: str, inside: ExecCommand, console: Console) -> AttachEnd:
     """Run `inside` to its end; if the console has a window, the command gets a terminal. Raises EngineFailed.
 
-    When this process ends early, also by KILL, everything that the command started is killed.
+    If this process ends early, even by KILL, all processes that the command started are killed.
     """
     attached = _Attached(env, ref, inside, console)
     with _watched(lambda: _is_ended(lambda: DockerEngine(env).end(ref, inside.mark))) as over:
@@ -80,7 +80,7 @@ def attach_exec(env: Mapping[str, str], ref: str, inside: ExecCommand, console: 
 
 
 def _is_ended(end: Callable[[], Awaitable[None]]) -> bool:
-    """Whether `end` ended the command in time; after that the waiting user is released."""
+    """Whether `end` ended the command in time. After that, the user does not wait any longer."""
 
     async def ended() -> bool:
         with anyio.move_on_after(limits.ENGINE_CALL_S):
@@ -94,12 +94,15 @@ def _is_ended(end: Callable[[], Awaitable[None]]) -> bool:
         return failed.reason in (
             EngineErrorReason.NOT_FOUND,
             EngineErrorReason.NOT_RUNNING,
-        )  # The container has gone, and all in it.
+        )  # The container was removed, with all its processes.
 
 
 @contextmanager
 def _woken() -> Iterator[int]:
-    """A descriptor that can be read once a signal has come: one that comes just before a `select` does not end that."""
+    """A descriptor that becomes readable after a signal.
+
+    Without it, a signal just before a `select` would not end that.
+    """
     heard, said = os.pipe()
     os.set_blocking(said, False)
     before = signal.set_wakeup_fd(said, warn_on_full_buffer=False)
@@ -113,9 +116,9 @@ def _woken() -> Iterator[int]:
 
 @contextmanager
 def _watched(end: Callable[[], object]) -> Iterator[Callable[[], None]]:
-    """A second process calls `end` unless the block called the yielded function: no handler can catch KILL.
+    """Start a second process that calls `end` unless the block called the yielded function. It works even after KILL.
 
-    It is waited for only if it has nothing to do, so that a second interrupt releases the user.
+    Waits for that process only if it has nothing to do, so that a second interrupt releases the user.
     """
     is_over = False
 
@@ -141,7 +144,7 @@ def _watched(end: Callable[[], object]) -> Iterator[Callable[[], None]]:
 
 def _watch(heard: int, said: int, end: Callable[[], object]) -> None:
     try:
-        os.setsid()  # In a session apart from the terminal, whose signals are for the other process.
+        os.setsid()  # A separate session: signals of the terminal are for the other process.
         os.close(said)
         nowhere = os.open(os.devnull, os.O_RDWR)
         for descriptor in (0, 1, 2):
@@ -153,7 +156,7 @@ def _watch(heard: int, said: int, end: Callable[[], object]) -> None:
 
 
 class _Attached:
-    """One command, from its creation to its exit code. `identity` is the engine's name of it once it may have begun."""
+    """One command, from its creation to its exit code. `identity` is its id in the engine once it may have started."""
 
     def __init__(self, env: Mapping[str, str], ref: str, inside: ExecCommand, console: Console) -> None:
         self._env = env
@@ -194,7 +197,7 @@ class _Attached:
         return self._ended(identity)
 
     def _ask(self, ask: Callable[[Any], T]) -> T:
-        """Raises EngineFailed."""
+        """Call the engine and wait for the result. Raises EngineFailed."""
 
         async def asked() -> T:
             return await DockerClient(self._env).call(ask)
@@ -202,7 +205,7 @@ class _Attached:
         return anyio.run(asked)
 
     def _pump(self, line: _Line, identity: str, woken: int) -> None:
-        """Carries both ways until the command's side is at its end, or a signal's handler raises."""
+        """Copy input and output until the command closes its outputs, or a signal handler raises."""
         typed, resized = self._console.input, self._console.resized
         while True:
             wanted = [each for each in (line.fileno(), woken, typed, resized) if each is not None]
@@ -236,13 +239,13 @@ class _Attached:
 
     def _resize(self, identity: str) -> None:
         lines, columns = self._console.size()
-        with suppress(EngineFailed):  # It may be over already.
+        with suppress(EngineFailed):  # The command may have ended.
             self._ask(lambda api: api.exec_resize(identity, height=lines, width=columns))
 
     def _ended(self, identity: str) -> AttachEnd:
         state = self._ask(lambda api: api.exec_inspect(identity))
         pause_s = LOOK_S
-        while state["Running"]:  # It has closed its outputs before its end.
+        while state["Running"]:  # It closed its outputs before it ended.
             time.sleep(pause_s)
             pause_s = min(2 * pause_s, LOOK_LAST_S)
             state = self._ask(lambda api: api.exec_inspect(identity))
@@ -252,12 +255,12 @@ class _Attached:
         if self._withheld:
             self._console.write(self._withheld, is_error=False)
         if code is None:
-            raise EngineFailed(EngineErrorReason.NOT_RUNNING, "the container went away under it")
+            raise EngineFailed(EngineErrorReason.NOT_RUNNING, "the container ended while the command ran")
         return AttachEnd(int(code))
 
 
 def _started(api: Any, identity: str, *, is_terminal: bool) -> Any:
-    """An open answer that is the command's input and output from then on."""
+    """Start the command. Returns the open response, whose connection is the command's input and output."""
     answer = api._post_json(
         api._url("/exec/{0}/start", identity),
         headers={"Connection": "Upgrade", "Upgrade": "tcp"},
@@ -270,17 +273,17 @@ def _started(api: Any, identity: str, *, is_terminal: bool) -> Any:
 
 
 class _Line:
-    """The connection below an answer: a socket, one with TLS, or the two pipes of an ssh."""
+    """The connection of a response: a socket, a TLS socket, or the two pipes of an ssh process."""
 
     def __init__(self, answer: Any) -> None:
-        self._answer = answer  # It closes the connection when it is collected.
+        self._answer = answer  # Closes the connection when it is garbage collected.
         self._buffer = answer.raw._fp.fp
         below = getattr(self._buffer, "channel", None) or getattr(self._buffer.raw, "_sock", self._buffer.raw)
         self._process = getattr(below, "proc", None)
         self._socket = below
 
     def early(self) -> bytes:
-        """Bytes of the output that were read together with the head of the response."""
+        """Output bytes that were read together with the head of the response."""
         if self._process is not None:
             return b""
         self._socket.settimeout(0)
@@ -304,10 +307,10 @@ class _Line:
                 return os.read(self._process.stdout.fileno(), READ_BYTES)
             return bytes(self._socket.recv(READ_BYTES))
         except OSError:
-            return b""  # A caller that asks for the exit code gets the reason.
+            return b""  # The request for the exit code reports the reason.
 
     def write(self, data: bytes) -> None:
-        with suppress(OSError):  # It ended without reading all of it.
+        with suppress(OSError):  # It ended without reading all input.
             if self._process is not None:
                 self._process.stdin.write(data)
                 self._process.stdin.flush()

@@ -1,4 +1,4 @@
-"""Call the `docker` package off the event loop: one thread a call with a deadline, and streams that close on cancel."""
+"""Call the `docker` package outside of the event loop: one thread per call, with deadlines, and cancellable streams."""
 
 from __future__ import annotations
 
@@ -23,37 +23,37 @@ from planloop.containers.engine.docker_frames import ChunkDecoder
 from planloop.containers.engine.engine import EngineFailed, engine_address
 from planloop.schemas import limits
 
-# anyio's worker threads do not fit: the process joins them when it ends, so an engine that hangs would delay its exit.
-# These threads are reused, and started below `threading`, whose `start` blocks the event loop until the kernel has run
-# the new thread: tens of milliseconds on a busy machine.
+# anyio's worker threads are not usable: the process joins them when it ends, so a hanging engine would delay its exit.
+# These threads are reused, and started with `_thread`, because `Thread.start` blocks the event loop until the kernel
+# runs the new thread: tens of milliseconds on a busy machine.
 
 Returned = TypeVar("Returned")
 Raised = TypeVar("Raised", bound=Exception)
 _Work: TypeAlias = "SimpleQueue[Callable[[], bool] | None]"
 
-IDLE_MAX: Final = 8  # More of them are let go.
+IDLE_MAX: Final = 8  # Threads beyond this end when they are idle.
 
 
 class CallThreads(Generic[Raised]):
-    """`run` from one event loop. The work may raise `fault` and nothing else."""
+    """Reusable threads for calls from one event loop. The work may raise only `failure`."""
 
-    def __init__(self, fault: type[Raised]) -> None:
-        self._fault = fault
+    def __init__(self, failure: type[Raised]) -> None:
+        self._failure = failure
         self._idle: list[_Work] = []
         finalize(self, _let_go, self._idle)
 
     async def run(self, work: Callable[[], Returned], limiter: anyio.CapacityLimiter) -> Returned:
-        """The result of `work`, run in a thread that is abandoned when this is cancelled."""
+        """Run `work` in a thread and return its result. If this is cancelled, the thread is abandoned."""
         token, is_done = anyio.lowlevel.current_token(), anyio.Event()
         given: list[Returned] = []
         failed: list[Raised] = []
 
         def body() -> bool:
-            """Whether the thread is used again."""
+            """Run the work; return whether the thread is used again."""
             try:
                 given.append(work())
-            except self._fault as fault:
-                failed.append(fault)
+            except self._failure as failure:
+                failed.append(failure)
             finally:
                 is_wanted = False
                 with suppress(anyio.RunFinishedError):
@@ -73,7 +73,7 @@ class CallThreads(Generic[Raised]):
             await is_done.wait()
         if failed:
             raise failed[0]
-        assert given, "a call in a thread failed in a way that nobody foresaw; its thread said how"
+        assert given, "a call in a thread raised an unexpected exception, which the thread reported"
         return given[0]
 
 
@@ -85,7 +85,7 @@ def _started() -> _Work:
 
 def _live(work: _Work) -> None:
     while (body := work.get()) is not None and body():
-        del body  # Free what the body holds before the next wait.
+        del body  # Free the objects of the body before the next wait.
 
 
 def _let_go(idle: list[_Work]) -> None:
@@ -93,21 +93,21 @@ def _let_go(idle: list[_Work]) -> None:
         work.put(None)
 
 
-# The `docker` package is imported in the thread of the first call, because the import takes a fifth of a second. An
-# abandoned thread delays nothing, not even the end of the process, and closes what it opens afterwards.
+# The `docker` package is imported in the thread of the first call, because the import takes 0.2 s. An abandoned thread
+# does not delay anything, not even the end of the process, and closes what it opens afterwards.
 
 T = TypeVar("T")
 Decode: TypeAlias = Callable[[bytes], bytes]
-"""Decodes a piece in the thread that read it; returns nothing until there is output."""
+"""Decodes a piece in the thread that read it; returns empty bytes while there is no output."""
 READ_BYTES: Final = 65_536
 NO_DEADLINE: Final = (limits.ENGINE_CALL_S, None)
-"""`timeout` of a streamed request: the connection has a deadline, each piece has none."""
+"""`timeout` of a streamed request: the connection has a deadline, the pieces have none."""
 LOOK_FIRST_S: Final = 0.01
 LOOK_LAST_S: Final = 0.5
 
 
 class DockerClient:
-    """Speaks to one engine. `call` and `stream` are given functions that run in a thread with docker's APIClient."""
+    """Client of one engine. `call` and `stream` run a function in a thread with docker's APIClient."""
 
     def __init__(self, env: Mapping[str, str]) -> None:
         self._env = env
@@ -119,21 +119,21 @@ class DockerClient:
         self._streams = anyio.CapacityLimiter(limits.ENGINE_STREAMS_AT_ONCE)
 
     async def call(self, ask: Callable[[Any], T], *, timeout_s: float = limits.ENGINE_CALL_S) -> T:
-        """The result of `ask`, called in a thread. Raises EngineFailed."""
+        """Call `ask` in a thread and return its result. Raises EngineFailed."""
         with self.deadline(timeout_s):
             return await self._threads.run(lambda: self._translated(lambda: ask(self._connected())), self._calls)
 
     async def work(self, work: Callable[[], T]) -> T:
-        """The result of slow `work` that needs no engine, in a thread. It may raise EngineFailed only."""
+        """Run slow `work` that needs no engine in a thread and return its result. It may raise only EngineFailed."""
         return await self._threads.run(work, self._calls)
 
     @asynccontextmanager
     async def stream(
         self, ask: Callable[[Any], Any], *, timeout_s: float = limits.ENGINE_CALL_S
     ) -> AsyncGenerator[DockerStream]:
-        """The streamed response of `ask` (a `requests.Response` with `stream`), closed afterwards.
+        """Yield the streamed response of `ask` (a `requests.Response` with `stream`), and close it afterwards.
 
-        `timeout_s` bounds its start. The body has no deadline, because it may be in a generator.
+        `timeout_s` limits its start. The body has no deadline, because it may be in a generator.
         """
         opening = _Opening(self.address)
         try:
@@ -150,24 +150,24 @@ class DockerClient:
 
     @contextmanager
     def deadline(self, timeout_s: float) -> Iterator[None]:
-        """Raises EngineFailed TIMED_OUT when the block takes longer."""
+        """Raise EngineFailed TIMED_OUT if the block takes longer."""
         with anyio.move_on_after(timeout_s) as scope:
             yield
         if scope.cancelled_caught:
             raise docker_errors.timeout_error(self.address, timeout_s)
 
     def broken_off(self) -> EngineFailed:
-        """The error for a stream that ends although it should last as long as the engine."""
+        """The error for a stream that ends although it should last as long as the engine runs."""
         return docker_errors.unreachable_error(self.address, ConnectionResetError())
 
     def _translated(self, work: Callable[[], T]) -> T:
-        """In a thread: the result of `work`; failures of the package and the connection become EngineFailed."""
+        """Call `work`, in a thread; failures of the package and the connection become EngineFailed."""
         try:
             return work()
-        except _faults() as error:
-            raise self._fault(error) from error
+        except _failures() as error:
+            raise self._failure(error) from error
 
-    def _fault(self, error: Exception) -> EngineFailed:
+    def _failure(self, error: Exception) -> EngineFailed:
         from docker.errors import APIError, DockerException
         from requests.exceptions import InvalidURL, Timeout
 
@@ -181,7 +181,7 @@ class DockerClient:
         return docker_errors.unreachable_error(self.address, error)
 
     def _connected(self) -> Any:
-        """The package's client, made at the first call that finds an engine."""
+        """The package's client, created at the first call that finds an engine."""
         with self._making:
             if self._api is None:
                 self._api = _api(self._env, self.address)
@@ -190,22 +190,22 @@ class DockerClient:
 
 @asynccontextmanager
 async def engine_task_group() -> AsyncGenerator[TaskGroup]:
-    """A task group that raises an engine failure itself, not in an exception group."""
+    """A task group that raises an EngineFailed directly, not in an exception group."""
     try:
         async with anyio.create_task_group() as group:
             yield group
     except BaseExceptionGroup as grouped:
-        faults, others = grouped.split(EngineFailed)
-        if faults is None or others is not None:
+        failures, others = grouped.split(EngineFailed)
+        if failures is None or others is not None:
             raise
-        first: BaseException = faults
+        first: BaseException = failures
         while isinstance(first, BaseExceptionGroup):
             first = first.exceptions[0]
         raise first from None
 
 
 async def poll_until(is_so: Callable[[], Awaitable[bool]]) -> None:
-    """Return when `is_so`, which sends no event: poll, at growing intervals."""
+    """Return when `is_so` is true. Polls at growing intervals, because no event reports it."""
     look_s = LOOK_FIRST_S
     while True:
         if await is_so():
@@ -214,7 +214,7 @@ async def poll_until(is_so: Callable[[], Awaitable[bool]]) -> None:
         look_s = min(2 * look_s, LOOK_LAST_S)
 
 
-def _faults() -> tuple[type[Exception], ...]:
+def _failures() -> tuple[type[Exception], ...]:
     """Exceptions of the package and of the layers below it. Called only when something is raised."""
     from docker.errors import DockerException
     from urllib3.exceptions import HTTPError
@@ -240,7 +240,7 @@ def _api(env: Mapping[str, str], address: str) -> Any:
 
 
 class _Opening:
-    """A response that may arrive after the caller has left."""
+    """A response that may arrive after the caller was cancelled."""
 
     def __init__(self, address: str) -> None:
         self.address = address
@@ -262,7 +262,7 @@ class _Opening:
 
 
 class DockerStream:
-    """A response as it comes in. `pieces` decodes HTTP's chunks; `read` and `write` are of an upgraded connection."""
+    """A streamed response. `pieces` decodes HTTP chunks; `read` and `write` are for an upgraded connection."""
 
     def __init__(self, opening: _Opening, in_thread: Callable[[Callable[[], bytes]], Awaitable[bytes]]) -> None:
         self._opening = opening
@@ -270,9 +270,9 @@ class DockerStream:
         self._in_thread = in_thread
 
     async def pieces(self, decode: Decode = bytes) -> AsyncIterator[bytes]:
-        """What `decode` makes of its body as it comes."""
+        """Yield the body, decoded by `decode`, as it arrives."""
         answer = self._response.raw._fp
-        # The package and the library take one chunk at a time, which is a line, and each would be a way to a thread.
+        # The package and the library read one chunk, which is a line, at a time: each would be a switch to a thread.
         chunks = ChunkDecoder() if answer.chunked else None
 
         def more() -> bytes:
@@ -285,7 +285,7 @@ class DockerStream:
         return await self._in_thread(lambda: self._until_closed(read))
 
     def _until_closed(self, read: Callable[[], bytes]) -> bytes:
-        """In a thread that may come too late: below, a closed stream is anything from a value to no attribute."""
+        """Read in a thread, possibly after the stream was closed, which the library reports by various exceptions."""
         try:
             return read()
         except (AttributeError, ValueError):
@@ -294,7 +294,7 @@ class DockerStream:
             raise
 
     async def values(self) -> AsyncIterator[dict[str, Any]]:
-        """The JSON objects of its body, one a line."""
+        """Yield the JSON objects of the body, one per line."""
         rest = b""
         async for piece in self.pieces():
             *lines, rest = (rest + piece).split(b"\n")
@@ -307,13 +307,13 @@ class DockerStream:
     def _value(self, line: bytes) -> dict[str, Any]:
         try:
             return dict(json.loads(line))
-        except ValueError as error:  # It died in the middle of a line.
+        except ValueError as error:  # The engine stopped in the middle of a line.
             raise docker_errors.unreachable_error(self._opening.address, error) from error
 
     async def read(self, decode: Decode = bytes) -> bytes:
-        """The decoded next part of the upgraded connection; empty at its end.
+        """Return the next decoded part of the upgraded connection; empty at its end.
 
-        Read from the buffer that has read the head, since output may have come with it.
+        Reads from the buffer that read the head, because output may have arrived with it.
         """
         buffer = self._response.raw._fp.fp
         return await self._read(lambda: _decoded(lambda: bytes(buffer.read1(READ_BYTES)), decode))
@@ -323,7 +323,7 @@ class DockerStream:
         line = _socket_of(self._response)
 
         def send() -> bytes:
-            with suppress(OSError):  # It ended without reading all of it.
+            with suppress(OSError):  # The command ended without reading all input.
                 if data:
                     line.sendall(data)
                 _end_input(line)
@@ -333,14 +333,14 @@ class DockerStream:
 
 
 def _unchunked(line: Any, chunks: ChunkDecoder) -> bytes:
-    """The content of the next of `chunks` that `line` has bytes for; empty after the last. Raises IncompleteRead."""
+    """Return the content of the next chunks that `line` has bytes of; empty after the last. Raises IncompleteRead."""
     piece = b""
     while not piece and not chunks.is_over:
         if not (came := line.read1(READ_BYTES)):
             raise IncompleteRead(came)
         try:
             piece = chunks.feed(came)
-        except ValueError as error:  # Of `read1`, it would say that the line is closed.
+        except ValueError as error:  # Callers would take a ValueError for a closed line, as from `read1`.
             raise IncompleteRead(came) from error
     return piece
 
@@ -354,7 +354,7 @@ def _decoded(more: Callable[[], bytes], decode: Decode) -> bytes:
 
 
 def _socket_of(response: Any) -> Any:
-    """The socket below an open response; of a connection over ssh, what behaves like one."""
+    """The socket of an open response, or the object that stands for it in a connection over ssh."""
     buffer = response.raw._fp.fp
     return getattr(buffer, "channel", None) or getattr(buffer.raw, "_sock", buffer.raw)
 

@@ -1,4 +1,4 @@
-"""The engine port over the Docker Engine API, for Docker 20.10 and later and Podman's Docker socket.
+"""Implement the engine port with the Docker Engine API, for Docker 20.10 and later and Podman's Docker socket.
 
 Threads and deadlines are in `docker_client`, the API's JSON in `docker_json`, its errors in `docker_errors`, and
 commands in containers in `docker_exec`.
@@ -36,13 +36,13 @@ from planloop.containers.engine.engine import (
 from planloop.schemas import limits
 from planloop.schemas.frozen import remade
 
-LINES_KEPT: Final = 12  # Of a failed build: the step, the command, and its last output.
+LINES_KEPT: Final = 12  # Of the output of a failed build: the step, the command, and its last lines.
 MEGABYTE: Final = 1_000_000
 STATE: Final = ".plan"
 
 
 async def pull_image(client: DockerClient, name: str, on_progress: Callable[[str], None]) -> None:
-    """See `ContainerEngine.pull`. Uses the credentials of `docker login`."""
+    """Implements `ContainerEngine.pull` with the credentials of `docker login`."""
 
     def ask(api: Any) -> Any:
         from docker.auth import get_config_header, resolve_repository_name
@@ -69,7 +69,7 @@ async def pull_image(client: DockerClient, name: str, on_progress: Callable[[str
 
 
 async def load_image(client: DockerClient, archive: Path) -> str:
-    """See `ContainerEngine.load`; returns the name or id of the image."""
+    """Implements `ContainerEngine.load`; returns the name or id of the image."""
 
     def ask(api: Any) -> Any:
         with archive.open("rb") as source:
@@ -87,14 +87,14 @@ async def load_image(client: DockerClient, archive: Path) -> str:
     if not name:
         raise EngineFailed(
             EngineErrorReason.REFUSED,
-            f"{archive.name} has no image in it",
-            "write it by `docker save` or `plan image make`",
+            f"{archive.name} contains no image",
+            "create it with `docker save` or `plan image make`",
         )
     return name
 
 
 async def build_image(client: DockerClient, build: ImageBuild, on_line: Callable[[str], None]) -> str:
-    """See `ContainerEngine.build`; returns the id of the image."""
+    """Implements `ContainerEngine.build`; returns the id of the image."""
     file = build.file or "Dockerfile"
 
     def ask(api: Any) -> Any:
@@ -110,7 +110,7 @@ async def build_image(client: DockerClient, build: ImageBuild, on_line: Callable
 
     if STATE in Path(file).parts or not (build.folder / file).is_file():
         raise EngineFailed(
-            EngineErrorReason.BUILD_FAILED, f"there is no {file} in {build.folder}", "write one, or correct `build`"
+            EngineErrorReason.BUILD_FAILED, f"{build.folder} has no {file}", "create one, or correct `build`"
         )
     identity, last = "", deque[str](maxlen=LINES_KEPT)
     with client.deadline(limits.ENGINE_BUILD_S):
@@ -138,7 +138,7 @@ def _build_params(build: ImageBuild, file: str) -> dict[str, Any]:
 
 
 def _ignored(folder: Path) -> list[str]:
-    """What `.dockerignore` leaves out, and last, where it cannot take that in again, the state of plans."""
+    """The patterns of `.dockerignore`, and the state of plans last, so that no pattern can include it again."""
     file = folder / ".dockerignore"
     lines = file.read_text(errors="replace").splitlines() if file.is_file() else []
     written = [line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")]
@@ -146,7 +146,7 @@ def _ignored(folder: Path) -> list[str]:
 
 
 def _build_error(failed: EngineFailed, last: deque[str]) -> EngineFailed:
-    """Return the error of a failed build: the engine's own failure, or else that of the failed step."""
+    """The error of a failed build: of the failed step, or of the engine if no step failed."""
     if failed.reason in (
         EngineErrorReason.ENGINE_DOWN,
         EngineErrorReason.NO_ACCESS,
@@ -157,14 +157,14 @@ def _build_error(failed: EngineFailed, last: deque[str]) -> EngineFailed:
         return failed
     hint = "correct the Dockerfile"
     if "buildkit" in str(failed).lower():
-        hint = "build it by `docker buildx build --load -t NAME .` and give that name as `image`"
+        hint = "run `docker buildx build --load -t NAME .` and set `image: NAME`"
     elif docker_errors.has_no_network("\n".join((*last, str(failed)))):
         hint = docker_errors.BUILD_NETWORK_HINT
     return EngineFailed(EngineErrorReason.BUILD_FAILED, "\n".join(("the build failed", *last, str(failed))), hint)
 
 
 async def _each(values: AsyncIterator[dict[str, Any]]) -> AsyncIterator[dict[str, Any]]:
-    """The values of a stream that began with a success status, up to the one with an error."""
+    """Yield the values of a stream that started with a success status. Raises at a value with an error."""
     async for value in values:
         if "error" in value or "errorDetail" in value:
             detail = value.get("errorDetail") or {}
@@ -173,7 +173,7 @@ async def _each(values: AsyncIterator[dict[str, Any]]) -> AsyncIterator[dict[str
 
 
 class PullProgress:
-    """How far the layers of an image are, in words for people."""
+    """Progress of a pull, as text."""
 
     def __init__(self) -> None:
         self._layers: dict[str, tuple[int, int]] = {}
@@ -181,7 +181,7 @@ class PullProgress:
         self._status = ""
 
     def note(self, value: Mapping[str, Any]) -> None:
-        """Takes one value of the stream that an engine answers a pull with."""
+        """Take one value of the response stream of a pull."""
         status, layer = str(value.get("status") or ""), str(value.get("id") or "")
         if status in ("Pulling fs layer", "Waiting", "Already exists"):
             self._layers.setdefault(layer, (0, 0))
@@ -194,7 +194,7 @@ class PullProgress:
             self._status = status
 
     def words(self) -> str:
-        """`2 of 5 layers, 12 of 40 MB`; the engine's own words while it has named no layer."""
+        """`2 of 5 layers, 12 of 40 MB`; the engine's own message before it has listed layers."""
         if not self._layers:
             return self._status
         got, total = (sum(each[side] for each in self._layers.values()) for side in (0, 1))
@@ -205,14 +205,14 @@ class PullProgress:
 NO_COMMAND_CODES: Final = (1, 126, 127)
 """Exit codes of an init process that could not run its command: the first is Podman's, the others are Docker's."""
 INIT_PIECES: Final = 3
-"""Of a log, in which the last line is whole: Podman 4 counts each piece in which one was written."""
+"""How much of a log to read so that the last line is complete: Podman 4 counts each written piece as a line."""
 
 NOT_PAUSED: Final = ("is not paused", "resume a stopped container")
-"""What engines answer to unpausing a container that is not paused, or has ended."""
+"""Messages of engines that are asked to unpause a container that is not paused, or has ended."""
 
 
 class DockerEngine:
-    """The `ContainerEngine` that the environment names. Connects and imports at the first call.
+    """The `ContainerEngine` that the environment selects. Connects and imports at the first call.
 
     `sees_host`: kill processes in containers from the host if possible, else from inside.
     """
@@ -246,7 +246,9 @@ class DockerEngine:
         image = await self.image(name)
         if image is None:
             raise EngineFailed(
-                EngineErrorReason.NO_IMAGE, f"the image {name} went away at once", "look who removes images"
+                EngineErrorReason.NO_IMAGE,
+                f"the image {name} was removed immediately",
+                "find the program that removes images",
             )
         return image
 
@@ -255,11 +257,12 @@ class DockerEngine:
         return tuple(sorted(one["Name"] for one in raw))
 
     async def make_network(self, name: str, labels: Mapping[str, str], *, is_internal: bool) -> None:
-        # Engines check the name and take it in two steps: two calls at the same time would make two, and neither works.
+        # Engines check and reserve the name in two steps: concurrent calls would create two networks, and neither
+        # works.
         async with self._naming:
             there = await self._networks_named(name)
             if not there:
-                with _if(EngineErrorReason.NAME_TAKEN):  # Another process was faster.
+                with _if(EngineErrorReason.NAME_TAKEN):  # Another process created it first.
                     await self._client.call(
                         lambda api: api.create_network(
                             name, driver="bridge", internal=is_internal, labels=dict(labels), check_duplicate=True
@@ -272,14 +275,14 @@ class DockerEngine:
                 await self._remove_network(other["Id"])
 
     async def _networks_named(self, name: str) -> list[Any]:
-        """Networks of exactly that name, the oldest first. If there are several, the name alone is ambiguous."""
+        """Networks with exactly that name, the oldest first. If there are several, the name is ambiguous."""
         raw = await self._client.call(lambda api: api.networks(names=[name]))
         return sorted((one for one in raw if one["Name"] == name), key=lambda one: (one["Created"], one["Id"]))
 
     async def remove_network(self, name: str) -> None:
         found = await self._networks_named(name)
         for one in found:
-            # If removed by id, Podman 4 and 5 take it away from running containers.
+            # Removed by id, Podman 4 and 5 detach it from running containers.
             await self._remove_network(one["Id"] if len(found) > 1 else name)
 
     async def _remove_network(self, identity: str) -> None:
@@ -315,7 +318,7 @@ class DockerEngine:
         return tuple(each for one in raw if (each := found[one["Id"]]) is not None)
 
     async def _looked_at(self, listed: Any) -> FoundContainer | None:
-        """What there is of one among many. An engine may be stuck with one and answer about all others."""
+        """Inspect one of many containers. An engine may hang for one of them and respond for all others."""
         with anyio.move_on_after(limits.ENGINE_LOOK_S):
             return await self.container(listed["Id"])
         return docker_json.listed_container_from_json(listed)
@@ -331,7 +334,7 @@ class DockerEngine:
         return None
 
     async def _said_by_init(self, ref: str, program: str) -> str:
-        """Why the container's init process could not run `program`; nothing if it could."""
+        """Why the container's init process could not run `program`; empty if it could."""
         log = await self._client.call(lambda api: api.logs(ref, stdout=False, tail=INIT_PIECES))
         return docker_errors.init_error((log.decode(errors="replace").splitlines() or [""])[-1], program)
 
@@ -349,14 +352,15 @@ class DockerEngine:
             raw = await self._inspected(creation.name)
             _check_ours("container", creation.name, raw["Config"].get("Labels"), creation.labels)
             identity, connected = str(raw["Id"]), set(raw["NetworkSettings"]["Networks"] or {})
-        # One call takes one network before API 1.44. An owner that died in between left the rest to do.
+        # Before API 1.44, a call takes one network. After a crash of the owner, some networks may be missing.
         for network in creation.network.names:
             if network not in connected:
                 await self._connect(identity, network, creation)
         return identity
 
     async def _is_podman_asked(self, creation: ContainerCreation) -> bool:
-        """Whether it is Podman that is to make it; asked once, and only for what both make in different ways."""
+        """Whether Podman will create it. Asked once, and only for containers that Docker and Podman create
+        differently."""
         if self._is_podman is None and any(map(docker_json.is_tmpfs, creation.mounts)):
             self._is_podman = docker_json.is_podman(await self._client.call(lambda api: api.version()))
         return bool(self._is_podman)
@@ -368,9 +372,9 @@ class DockerEngine:
     async def start(self, ref: str) -> None:
         if await self._thaw(ref):
             return
-        # If another client resumed it, this start does nothing; if it ended instead, it runs once more.
+        # If another client resumed the container, this start does nothing. If it ended instead, it is restarted.
         await self._client.call(lambda api: api.start(ref))
-        # The engine starts the init process, which exists; whether that finds the command shows a moment later.
+        # The init process always starts. Whether it finds the command is known a moment later.
         started = await self.container(ref)
         if started is not None and started.state == "exited" and started.last_run.error:
             raise docker_errors.no_command_error(started.last_run.error)
@@ -386,7 +390,7 @@ class DockerEngine:
     async def _thaw(self, ref: str) -> bool:
         """Unpause a paused container; return whether this call did it.
 
-        A paused container cannot answer TERM, engines refuse to stop it, and Docker hangs forever when it removes one.
+        A paused container does not react to TERM, engines refuse to stop it, and Docker hangs when it removes one.
         """
         found = await self.container(ref)
         if found is None or found.state != "paused":
@@ -454,14 +458,14 @@ class DockerEngine:
             yield LISTENING
             async for value in stream.values():
                 event = docker_json.event_from_json(value)
-                if labels.items() <= event.labels.items():  # To Podman, one of several is enough.
+                if labels.items() <= event.labels.items():  # Podman selects containers with any of several labels.
                     yield event
         raise self._client.broken_off()
 
 
 @contextmanager
 def _if(*fine: EngineErrorReason) -> Iterator[None]:
-    """A refusal for one of these reasons is not an error."""
+    """Suppress EngineFailed with one of the reasons `fine`."""
     try:
         yield
     except EngineFailed as failed:
@@ -470,16 +474,16 @@ def _if(*fine: EngineErrorReason) -> Iterator[None]:
 
 
 def _gone_is_fine() -> AbstractContextManager[None]:
-    """Something that is missing or already removed is not an error."""
+    """Suppress errors about objects that are missing or already removed."""
     return _if(EngineErrorReason.NOT_FOUND, EngineErrorReason.NO_IMAGE)
 
 
 def _check_ours(kind: str, name: str, found: Mapping[str, str] | None, wanted: Mapping[str, str]) -> None:
-    """Raises EngineFailed NAME_TAKEN unless the owner of the name has all the wanted labels."""
+    """Raise EngineFailed NAME_TAKEN unless the existing object has all the wanted labels."""
     if not wanted.items() <= (found or {}).items():
         remove = {"container": "docker rm", "network": "docker network rm", "volume": "docker volume rm"}[kind]
         raise EngineFailed(
             EngineErrorReason.NAME_TAKEN,
-            f"there is a {kind} {name} that is not this plan's",
-            f"if nobody needs it: {remove} {name}",
+            f"a {kind} {name} exists that does not belong to this plan",
+            f"if it is not needed, run {remove} {name}",
         )

@@ -1,6 +1,6 @@
-"""Run a command inside a container through the engine's exec, and kill it with its children when it exceeds a bound.
+"""Run a command inside a container with the engine's exec, and kill it with its children if it exceeds a limit.
 
-The engine has no call that ends an exec, and an exec runs on when its client disconnects. So each has a mark in its
+The engine has no call that ends an exec, and an exec continues when its client disconnects. So each has a mark in its
 environment, by which this process or a later one finds and ends it (`planloop.containers.engine.exec_kill`).
 """
 
@@ -26,22 +26,22 @@ from planloop.containers.engine.engine import EngineErrorReason, EngineFailed, E
 from planloop.reconciler.effects.processes import ExitCause
 from planloop.schemas import limits
 
-START_FAILED: Final = frozenset({125, 126, 127, 255})  # The code of an exec that no process ever had.
+START_FAILED: Final = frozenset({125, 126, 127, 255})  # Exit codes of an exec that may never have had a process.
 NOT_STARTED: Final = b"OCI "  # In the error text of an engine: `OCI runtime exec failed`, `OCI permission denied` …
 GONE: Final = re.compile(
     rb"(task [0-9a-f]{64} not found: not found|cannot exec in a (stopped|deleted) state: [a-z ]+)\s*"
 )
-"""The whole output of an exec whose container ended before containerd could start it: the shim's own error."""
+"""The output of an exec whose container ended before containerd could start it: an error of the shim."""
 KILLED: Final = 137
-BEGIN_S: Final = 5.0  # After this long, a requested start has happened or never will.
-GOES_S: Final = 0.5  # By then, an engine reports the death of a container after that of its commands.
+BEGIN_S: Final = 5.0  # After this time, a requested start has happened or never will.
+GOES_S: Final = 0.5  # An engine reports the end of a container at most this long after the end of its commands.
 CONTAINER_STOPPING: Final = (b"init-p", b"setns", b"stopped", b"no such process", b"connection reset")
-"""Part of the error of runc and crun when a container ended while they entered it."""
-REST_S: Final = 1.0  # Time to read the output that was written before the kill.
+"""Parts of the errors of runc and crun if a container ended while they entered it."""
+REST_S: Final = 1.0  # Time to read output that was written before the kill.
 
 
 class DockerExecs:
-    """See `ContainerEngine.run` and `ContainerEngine.end`."""
+    """Implements `ContainerEngine.run` and `ContainerEngine.end`."""
 
     def __init__(self, client: DockerClient, *, sees_host: bool) -> None:
         self._client = client
@@ -66,7 +66,7 @@ class DockerExecs:
     async def _end_while_reading(
         self, ref: str, identity: str, inside: ExecCommand, stream: DockerStream, output: _Output
     ) -> None:
-        """End it, and read its output meanwhile: an engine with unread output starts nothing else in the container."""
+        """End the command, and read its output meanwhile: with unread output, an engine starts no other exec."""
         async with engine_task_group() as group:
             group.start_soon(output.drain, stream)
             await self.end_one(ref, identity, inside)
@@ -89,21 +89,21 @@ class DockerExecs:
     async def _follow(
         self, stream: DockerStream, identity: str, inside: ExecCommand, output: _Output
     ) -> tuple[ExitCause, dict[str, Any] | None]:
-        """How it ended, and its last state, if the engine said it."""
+        """Return how the command ended, and its last state, if the engine reported it."""
         with anyio.move_on_after(inside.timeout_s):
             async with engine_task_group() as group:
                 if inside.stdin:
                     group.start_soon(stream.write, inside.stdin)
                 await output.fill(stream)
-                group.cancel_scope.cancel()  # It ended without reading all of its input.
+                group.cancel_scope.cancel()  # The command ended without reading all its input.
             if output.is_too_much():
                 return ExitCause.TOO_MUCH_OUTPUT, None
-            # It may have closed its outputs long before its end.
+            # A command may close its outputs long before it ends.
             return ExitCause.EXITED, await self._until_over(identity)
         return ExitCause.TIMED_OUT, None
 
     async def _until_over(self, identity: str) -> dict[str, Any] | None:
-        """Its state once it is over; None if the engine cannot be asked: the next call reports why."""
+        """Return the state after the end of the command; None if the engine fails, which the next call reports."""
         state: dict[str, Any] | None = None
 
         async def is_over() -> bool:
@@ -120,7 +120,7 @@ class DockerExecs:
         return dict(await self._client.call(lambda api: api.exec_inspect(identity)))
 
     async def _ended(self, ref: str, identity: str, state: dict[str, Any] | None, output: bytes) -> ExecEnd:
-        """How a command whose output has ended came to its end."""
+        """Return the end of a command whose output has ended."""
         try:
             state = await self._state(identity) if state is None else state
         except EngineFailed as failed:
@@ -128,20 +128,20 @@ class DockerExecs:
                 return ExecEnd(ExitCause.LOST, None, output)
             raise
         code = state["ExitCode"]
-        # Podman reports no process once it has ended; engines that could not start one report that here.
+        # After the end, Podman reports no process. Engines that could not start a process report that here.
         is_gone = GONE.fullmatch(output) is not None
         if not state.get("Pid") and (is_gone or (code in START_FAILED and NOT_STARTED in output)):
             is_told = is_gone or any(words in output for words in CONTAINER_STOPPING)
-            # An engine reports a little later that the container ended: treat it as if asked after that.
+            # The engine may report the end of the container a little later. Treat it as if it had done so already.
             if await self._goes(ref, BEGIN_S if is_told else GOES_S):
-                raise EngineFailed(EngineErrorReason.NOT_RUNNING, "it went away before the command began")
+                raise EngineFailed(EngineErrorReason.NOT_RUNNING, "the container ended before the command started")
             return ExecEnd(ExitCause.NOT_STARTED, None, output.strip())
         if code in (None, KILLED) and await self._goes(ref, GOES_S):
             return ExecEnd(ExitCause.LOST, None, output)
         return ExecEnd(ExitCause.EXITED, code, output)
 
     async def _goes(self, ref: str, within_s: float) -> bool:
-        """Whether the container is not running; engines report its death a little after that of its commands."""
+        """Whether the container has ended. Engines report that a little after the end of its commands."""
 
         async def is_gone() -> bool:
             return await self._main(ref) is None
@@ -152,7 +152,7 @@ class DockerExecs:
         return False
 
     async def end_one(self, ref: str, identity: str, inside: ExecCommand) -> None:
-        """Ends it when it has begun: a request to start it that was given up may still be on its way."""
+        """End the command once it has started: an abandoned request to start it may still be processed."""
 
         async def has_begun() -> bool:
             return _has_begun(await self._state(identity))
@@ -170,12 +170,12 @@ class DockerExecs:
             self._sees_host and await self._client.work(lambda: exec_kill.kill_from_outside(*main, mark))
         ):
             return
-        # Without capabilities a process may neither see nor end what another user runs.
+        # Without capabilities, a process can neither see nor kill processes of other users.
         for user in sorted(set(users)):
             await self._kill_inside(ref, mark, user)
 
     async def _kill_inside(self, ref: str, mark: str, user: str) -> None:
-        # It has no mark, or it would end itself.
+        # This command has no mark, or it would kill itself.
         made = await self._client.call(lambda api: api.exec_create(ref, list(exec_kill.kill_argv(mark)), user=user))
         output = _Output(limits.OUTPUT_SHOWN_BYTES)
         with self._client.deadline(limits.ENGINE_CALL_S):
@@ -187,16 +187,17 @@ class DockerExecs:
             return
         said = output.kept().decode(errors="replace").strip()
         if "temporarily unavailable" in said or "cannot allocate memory" in said:
-            await self._client.call(lambda api: api.kill(ref))  # It is so full that nothing else ends it.
+            await self._client.call(lambda api: api.kill(ref))  # The container is so full that no other way works.
             return
         raise EngineFailed(
             EngineErrorReason.REFUSED,
-            f"a command inside {ref} cannot be ended from inside: {said or 'it does not die'}",
-            "take an image with a /bin/sh, or restart the container",
+            f"cannot kill a command in {ref} from inside: {said or 'it does not end'}",
+            "use an image with a /bin/sh, or restart the container",
         )
 
     async def _main(self, ref: str) -> tuple[str, int] | None:
-        """The id of the container and its first process as the engine's machine counts it; None unless it runs."""
+        """The id of the container, and the process id of its first process on the engine's machine; None if not
+        running."""
         try:
             raw = await self._client.call(lambda api: api.inspect_container(ref))
         except EngineFailed as failed:
@@ -206,9 +207,9 @@ class DockerExecs:
         return (raw["Id"], raw["State"]["Pid"]) if raw["State"].get("Pid") else None
 
     async def _users(self, ref: str) -> set[str]:
-        """Users that may have processes inside: the container's, its root, and that of the current command."""
+        """Users that may have processes inside: of the container, root, and those of running commands."""
         users = {""}
-        with suppress(EngineFailed):  # It went away, or one of them ended.
+        with suppress(EngineFailed):  # The container or one of the commands ended.
             raw = await self._client.call(lambda api: api.inspect_container(ref))
             if raw["Config"].get("User") not in ("", "0", "root"):
                 users.add("0")
@@ -219,7 +220,7 @@ class DockerExecs:
 
 
 class _Output:
-    """The output of a command, up to a bound."""
+    """The output of a command, up to a limit."""
 
     def __init__(self, bytes_max: int) -> None:
         self._bytes_max = bytes_max
@@ -228,12 +229,12 @@ class _Output:
         self._is_too_much = False
 
     async def fill(self, stream: DockerStream) -> None:
-        """Until it ends or is too much."""
+        """Read until the output ends or exceeds the limit."""
         while not self._is_too_much and (piece := await stream.read(self._frames.feed)):
             self._take(piece)
 
     async def drain(self, stream: DockerStream) -> None:
-        """Read until it ends, and drop the excess."""
+        """Read until the output ends, and drop the excess."""
         while piece := await stream.read(self._frames.feed):
             self._take(piece)
 
@@ -249,7 +250,7 @@ class _Output:
 
 
 def _start(identity: str) -> Any:
-    """Asks for a connection that is the command's input and output from then on."""
+    """Start the command, on a connection that becomes its input and output."""
     return lambda api: api._post_json(
         api._url("/exec/{0}/start", identity),
         headers={"Connection": "Upgrade", "Upgrade": "tcp"},
@@ -260,5 +261,5 @@ def _start(identity: str) -> Any:
 
 
 def _has_begun(state: dict[str, Any]) -> bool:
-    """Engines report an exec as running before it runs, and give its pid once it does."""
+    """Whether the exec has started. Engines report it as running earlier, but its pid only once it runs."""
     return bool(state.get("Pid")) or (not state["Running"] and state["ExitCode"] is not None)

@@ -1,8 +1,8 @@
 """Decode Docker's stream frames and HTTP chunks. Pure, standard library only.
 
-A frame is a head of eight bytes (which of two outputs, how long), then that many bytes. The outputs are mixed in the
-order in which they came, so only the heads are cut out; a terminal has no frames at all. `GONE` is ours: a process that
-stands for a command in a container ends its output with it.
+A frame is a head of eight bytes (which output, how many bytes), then the bytes. Both outputs are mixed in the order of
+arrival, so only the heads are removed. A terminal has no frames. planloop defines `GONE`: the local process that
+represents a command in a container writes it at the end of its output if the end of the command is unknown.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _BREAK: Final = b"\r\n"
 
 
 class FrameDecoder:
-    """Feed it the input; it returns the content of the frames so far."""
+    """Decodes frames. `feed` it the input; it returns the content of the frames so far."""
 
     def __init__(self) -> None:
         self._head = b""
@@ -28,11 +28,11 @@ class FrameDecoder:
         self._is_error = False
 
     def feed(self, data: bytes) -> bytes:
-        """Both outputs, mixed."""
+        """Return the content of both outputs, mixed."""
         return b"".join(piece for piece, _ in self.apart(data))
 
     def apart(self, data: bytes) -> Iterator[tuple[bytes, bool]]:
-        """Pieces, each with whether it was written to the standard error."""
+        """Yield pieces, each with whether it was written to stderr."""
         at = 0
         while at < len(data):
             if self._left == 0:
@@ -44,7 +44,7 @@ class FrameDecoder:
                 at = end
 
     def _read_head(self, data: bytes, at: int) -> int:
-        """Where in `data` the head ends that begins or continues at `at`."""
+        """Return the offset in `data` after the head that starts or continues at `at`."""
         end = at + HEAD_BYTES - len(self._head)
         self._head += data[at:end]
         if len(self._head) == HEAD_BYTES:
@@ -55,10 +55,9 @@ class FrameDecoder:
 
 
 class ChunkDecoder:
-    """Feed it the body of a response in HTTP chunks; it returns the content so far.
+    """Decodes HTTP chunks. `feed` it the body of a response; it returns the content so far.
 
-    It takes many chunks in one call: an engine sends a chunk for each line, and decoding them one by one costs too
-    much.
+    One call takes many chunks: an engine sends a chunk for each line, and decoding each alone is too slow.
     """
 
     def __init__(self) -> None:
@@ -67,7 +66,7 @@ class ChunkDecoder:
         self.is_over = False
 
     def feed(self, data: bytes) -> bytes:
-        """The content of the chunks. Raises ValueError for a malformed chunk."""
+        """Return the content of the chunks. Raises ValueError for a malformed chunk."""
         data = self._line + data
         self._line = b""
         pieces, at = [], 0

@@ -1,4 +1,5 @@
-"""Convert our values to and from the JSON of the Docker Engine API (1.41 and later, and Podman's). Pure."""
+"""Convert values of the engine port to and from the JSON of the Docker Engine API (1.41 and later, and Podman's).
+Pure."""
 
 from __future__ import annotations
 
@@ -22,7 +23,9 @@ from planloop.containers.engine.secret_env import env_from_engine
 
 CPU_PERIOD_US: Final = 100_000
 UNBOUND: Final = -1
-MEMORY_UNBOUND: Final = 1 << 62  # Bytes. More than there is: -1, which other limits know for none, is refused here.
+MEMORY_UNBOUND: Final = (
+    1 << 62
+)  # Bytes, more than any machine has. Unlike for other limits, the API refuses -1 for no limit.
 
 _STATES: Final = frozenset(get_args(RunState))
 _PODMAN_STATES: Final[Mapping[str, RunState]] = {
@@ -34,7 +37,7 @@ _PODMAN_STATES: Final[Mapping[str, RunState]] = {
 
 
 def creation_json(creation: ContainerCreation, *, is_podman: bool = False) -> dict[str, Any]:
-    """The body of `POST /containers/create`; the first network is in it, others are connected afterwards."""
+    """The body of `POST /containers/create`. It has the first network; others are connected afterwards."""
     first = creation.network.names[:1]
     return {
         "Image": creation.image,
@@ -52,12 +55,12 @@ def creation_json(creation: ContainerCreation, *, is_podman: bool = False) -> di
 
 
 def endpoint_json(creation: ContainerCreation) -> dict[str, Any]:
-    """How it is in each of its networks."""
+    """The settings of the container in each of its networks."""
     return {"Aliases": list(creation.network.aliases)}
 
 
 def _host_config(creation: ContainerCreation, *, is_podman: bool) -> dict[str, Any]:
-    # Podman copies the hidden files into memory, unless told not to by an option that Docker refuses.
+    # Podman copies the covered files to the tmpfs, unless an option that Docker refuses is set.
     own = [each for each in creation.mounts if is_podman and is_tmpfs(each)]
     return {
         "NetworkMode": next(iter(creation.network.names), "none"),
@@ -73,19 +76,20 @@ def _host_config(creation: ContainerCreation, *, is_podman: bool) -> dict[str, A
         "CapAdd": list(creation.rights.cap_add),
         "SecurityOpt": ["no-new-privileges"],
         "RestartPolicy": {"Name": "no"},
-        # Docker's defaults, set for Podman: port 80 needs no capability, and only the plan sets bounds.
+        # Docker's defaults, set for Podman: port 80 needs no capability, and only the plan sets limits.
         "Sysctls": {"net.ipv4.ip_unprivileged_port_start": "0"},
         "PidsLimit": UNBOUND,
-        # Two halves: when the second is full, the first goes. With one file all of it would.
+        # Two files: when the second is full, the engine deletes the first. With one file, it would delete everything.
         "LogConfig": {"Type": "json-file", "Config": {"max-size": str(creation.logs_bytes // 2), "max-file": "2"}},
         **({} if creation.bound == ContainerLimits() else limits_json(creation.bound)),
     }
 
 
 def limits_json(bound: ContainerLimits) -> dict[str, int]:
-    """Limits for a creation and for an update alike, where 0 would mean "as it was" and a limit can only be moved away.
+    """Limits for creation and for update, where 0 means unchanged, so that no limit is a very high limit.
 
-    Quotas and not NanoCpus, which nothing lifts again. Swap counts as memory, or a bound would only make it slow.
+    Uses quotas and not NanoCpus, which cannot be removed. Swap counts as memory; otherwise a container at its memory
+    limit would use swap and only become slow.
     """
     memory = MEMORY_UNBOUND if bound.memory_bytes is None else bound.memory_bytes
     return {
@@ -98,12 +102,12 @@ def limits_json(bound: ContainerLimits) -> dict[str, int]:
 
 
 def is_tmpfs(placed: ContainerMount) -> bool:
-    """Whether it is neither of the host nor a volume."""
+    """Whether the mount is memory: neither a host path nor a volume."""
     return not placed.host and not placed.volume
 
 
 def _mount(placed: ContainerMount) -> dict[str, Any]:
-    # `Mounts` and not `Binds`: those make a folder as root where there is none.
+    # `Mounts` and not `Binds`, which create missing folders as root.
     kind = "bind" if placed.host else "volume" if placed.volume else "tmpfs"
     source = placed.host or placed.volume
     out: dict[str, Any] = {"Type": kind, "Target": placed.target, "ReadOnly": placed.is_read_only}
@@ -111,7 +115,7 @@ def _mount(placed: ContainerMount) -> dict[str, Any]:
 
 
 def container_from_json(raw: Mapping[str, Any]) -> FoundContainer:
-    """What `GET /containers/{id}/json` answers."""
+    """Parse the response of `GET /containers/{id}/json`."""
     state, network = raw["State"], raw.get("NetworkSettings") or {}
     return FoundContainer(
         id=raw["Id"],
@@ -137,16 +141,16 @@ def container_from_json(raw: Mapping[str, Any]) -> FoundContainer:
 
 
 def program_from_json(raw: Mapping[str, Any]) -> str:
-    """What its first word is, as `GET /containers/{id}/json` has it."""
+    """The first word of the command, from the response of `GET /containers/{id}/json`."""
     words = [*(raw["Config"].get("Entrypoint") or ()), *(raw["Config"].get("Cmd") or ())]
     return words[0] if words else ""
 
 
 def listed_container_from_json(raw: Mapping[str, Any]) -> FoundContainer:
-    """What one of `GET /containers/json` says: less than the whole."""
+    """Parse an item of `GET /containers/json`, which has less information."""
     return FoundContainer(
         id=raw["Id"],
-        # One that others are linked to has names of theirs as well, as in `/theirs/alias`.
+        # A container that others link to also has names such as `/other/alias`.
         name=min(raw.get("Names") or [raw["Id"]], key=lambda name: name.count("/")).lstrip("/"),
         image=raw.get("ImageID") or "",
         state=_state(raw["State"]),
@@ -181,14 +185,14 @@ def _bound(raw: Mapping[str, Any]) -> ContainerLimits:
 
 
 def _time(text: str | None) -> float:
-    """Seconds since 1970; 0 for never, which engines write as the year 1."""
+    """Parse a time to seconds since 1970; 0 for never, which engines write as the year 1."""
     if not text or text.startswith("0001-"):
         return 0.0
     return datetime.fromisoformat(text).timestamp()
 
 
 def image_from_json(raw: Mapping[str, Any]) -> ImageFacts:
-    """What `GET /images/{name}/json` answers; Podman leaves out which digest it is."""
+    """Parse the response of `GET /images/{name}/json`; Podman omits the kind of digest."""
     identity = raw["Id"]
     user = str((raw.get("Config") or {}).get("User") or "")
     is_root = user.partition(":")[0] in ("", "0", "root")
@@ -201,7 +205,7 @@ _MAPPED: Final = ("name=rootless", "name=userns")
 
 
 def engine_facts_from_json(info: Mapping[str, Any], version: Mapping[str, Any], address: str) -> EngineFacts:
-    """What `GET /info` and `GET /version` answer together."""
+    """Combine the responses of `GET /info` and `GET /version`."""
     bounds = {"cpu": "CpuCfsQuota", "memory": "MemoryLimit", "pids": "PidsLimit"}
     return EngineFacts(
         name="podman" if is_podman(version) else "docker",
@@ -213,17 +217,17 @@ def engine_facts_from_json(info: Mapping[str, Any], version: Mapping[str, Any], 
 
 
 def is_podman(version: Mapping[str, Any]) -> bool:
-    """Whether that is who answers `GET /version` so."""
+    """Whether the response of `GET /version` is Podman's."""
     return any("podman" in str(part.get("Name", "")).lower() for part in version.get("Components") or ())
 
 
 def event_from_json(raw: Mapping[str, Any]) -> EngineEvent:
-    """One line of `GET /events`. Some actions say more after a colon, as in `exec_create: sh`; that goes."""
+    """Parse one line of `GET /events`. Drops details of actions, such as `: sh` in `exec_create: sh`."""
     actor = raw.get("Actor") or {}
     action = str(raw.get("Action") or raw.get("status") or "").partition(":")[0]
     return EngineEvent(actor.get("ID") or raw.get("id") or "", action, actor.get("Attributes") or {})
 
 
 def label_filters(labels: Mapping[str, str]) -> list[str]:
-    """The values of the filter `label`, which are all required."""
+    """The values of the filter `label`; all are required."""
     return [f"{name}={value}" for name, value in labels.items()]

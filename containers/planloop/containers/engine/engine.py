@@ -1,9 +1,9 @@
-"""The port to a container engine: its address, what it takes and returns, and why it can fail.
+"""The port to a container engine: its address, arguments and results of its methods, and reasons of failures.
 
-The port knows no plans. What we create carries labels; a method that lists or removes takes the labels to select by.
-Every method may be called again after a crash: it finds and returns what exists, and what is already gone is no error.
-No method blocks the event loop; each has a deadline (`limits.ENGINE_CALL_S` unless it says otherwise) and raises
-EngineFailed.
+The port knows nothing about plans. planloop labels all objects that it creates; methods that list objects select them
+by labels. Every method may be called again after a crash: it returns existing objects, and it is not an error if an
+object to remove does not exist. No method blocks the event loop. Each has a deadline (`limits.ENGINE_CALL_S` unless
+documented otherwise) and raises EngineFailed.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from planloop.schemas.frozen import frozen
 
 
 class EngineErrorReason(StrEnum):
-    """Why the engine did not do what was asked."""
+    """Why a call of the engine failed. Transient reasons may disappear without a change of the plan."""
 
-    ENGINE_DOWN = "EngineDown"  # No engine listens, or it stopped answering. Heals.
-    NO_ACCESS = "NoAccess"  # Its socket may not be opened.
-    TIMED_OUT = "TimedOut"  # Heals.
+    ENGINE_DOWN = "EngineDown"  # No engine listens, or it stopped responding. Transient.
+    NO_ACCESS = "NoAccess"  # No permission to open its socket.
+    TIMED_OUT = "TimedOut"  # Transient.
     NO_IMAGE = "NoImage"
-    NO_REGISTRY = "NoRegistry"  # It is not here, and where it might be had does not answer now. Heals.
+    NO_REGISTRY = "NoRegistry"  # The image is not local, and its registry does not respond. Transient.
     BUILD_FAILED = "BuildFailed"
-    PORT_TAKEN = "PortTaken"  # Heals.
-    NAME_TAKEN = "NameTaken"  # By a container without our labels.
-    NO_SECRET = "NoSecret"  # What its environment points at is not there. Never said by an engine. Heals.
-    NO_COMMAND = "NoCommand"  # The program is not in the image, or cannot be run.
-    DISK_FULL = "DiskFull"  # Heals.
-    NOT_FOUND = "NotFound"  # No container, network or volume of that name.
+    PORT_TAKEN = "PortTaken"  # Transient.
+    NAME_TAKEN = "NameTaken"  # By an object without the labels of the plan.
+    NO_SECRET = "NoSecret"  # A secret in its environment does not exist. Not from an engine. Transient.
+    NO_COMMAND = "NoCommand"  # The program is not in the image, or cannot be executed.
+    DISK_FULL = "DiskFull"  # Transient.
+    NOT_FOUND = "NotFound"  # No container, network or volume with that name.
     NOT_RUNNING = "NotRunning"
-    REFUSED = "Refused"  # Anything else that it says no to, in its own words.
+    REFUSED = "Refused"  # Any other refusal, with the engine's message.
 
 
 HEALS = frozenset(
@@ -48,11 +48,11 @@ HEALS = frozenset(
         EngineErrorReason.DISK_FULL,
     )
 )
-"""Reasons for which a retry may help although the plan does not change."""
+"""Transient reasons: a retry may help although the plan does not change."""
 
 
 class EngineFailed(Exception):
-    """`str()` is a sentence for users; `hint` says what to do about it, with a command if one helps."""
+    """A call of the engine failed. `str()` is a sentence for users; `hint` is the fix, with a command if one helps."""
 
     def __init__(self, reason: EngineErrorReason, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -61,15 +61,15 @@ class EngineFailed(Exception):
 
     @property
     def words(self) -> str:
-        """Both in one line."""
+        """Message and hint in one line."""
         return f"{self}; {self.hint}" if self.hint else str(self)
 
 
 @frozen
 class EngineFacts:
-    """`bounds` are those limits that the engine's kernel really holds: of `cpu`, `memory` and `pids`.
+    """Properties of an engine. `bounds` are the limits that its kernel enforces, of `cpu`, `memory` and `pids`.
 
-    `maps_users`: root of a container is another user of this machine, as with a rootless engine.
+    `maps_users`: root in a container is another user on this machine, as with a rootless engine.
     """
 
     name: str
@@ -81,7 +81,7 @@ class EngineFacts:
 
 @frozen
 class ImageFacts:
-    """`id` is the digest of its configuration, `sha256:…`: the same content has the same one.
+    """A local image. `id` is the digest of its configuration, `sha256:…`: equal for equal content.
 
     `user` is empty for root.
     """
@@ -93,7 +93,10 @@ class ImageFacts:
 
 @frozen
 class ImageBuild:
-    """`file` is relative to the folder; empty for `Dockerfile`. `target` empty for the last stage."""
+    """How to build an image. `file` is relative to the folder, empty for `Dockerfile`.
+
+    `target`: empty for the last stage.
+    """
 
     folder: Path
     file: str = ""
@@ -103,7 +106,7 @@ class ImageBuild:
 
 @frozen
 class ContainerLimits:
-    """Limits of a container; None for no bound. `cpu` in processors."""
+    """Limits of a container; None for no limit. `cpu` in processors."""
 
     cpu: float | None = None
     memory_bytes: int | None = None
@@ -112,7 +115,7 @@ class ContainerLimits:
 
 @frozen
 class ContainerMount:
-    """Mounted at `target`: exactly one of an absolute `host` path, a `volume`, and memory (if neither is given)."""
+    """A mount at `target`: an absolute `host` path, a `volume`, or memory if both are empty."""
 
     target: str
     host: str = ""
@@ -122,7 +125,7 @@ class ContainerMount:
 
 @frozen
 class PublishedPort:
-    """`inside` is reached at `host` of `address`; `host` 0 is any free port."""
+    """Publishes the port `inside` as port `host` of `address`; `host` 0 is any free port."""
 
     inside: int
     host: int = 0
@@ -131,10 +134,10 @@ class PublishedPort:
 
 @frozen
 class ContainerNetwork:
-    """How a container is reached. Without `names` of networks it has the loopback device and nothing else.
+    """The networks of a container. Without `names` it has only the loopback device.
 
-    `aliases` are its names in the networks. `host_name` is its own name; if empty, the engine chooses a new one for
-    each container.
+    `aliases` are its names in the networks. `host_name` is its host name; if empty, the engine chooses one for each
+    container.
     """
 
     names: tuple[str, ...] = ()
@@ -145,7 +148,7 @@ class ContainerNetwork:
 
 @frozen
 class ContainerRights:
-    """What the first process of a container may do. `user` is empty for the image's own."""
+    """Rights of the first process of a container. `user` is empty for the user of the image."""
 
     user: str = ""
     is_read_only: bool = False
@@ -157,7 +160,7 @@ class ContainerRights:
 class ContainerCreation:
     """A container to create from `image`, the id or name of a local image.
 
-    It gets an init process that reaps orphans, and may not gain privileges.
+    It has an init process that reaps orphans, and its processes cannot gain privileges.
     """
 
     name: str
@@ -175,7 +178,7 @@ class ContainerCreation:
 
 
 RunState: TypeAlias = Literal["created", "running", "paused", "restarting", "removing", "exited", "dead"]
-"""What engines say of a container."""
+"""States of a container in an engine."""
 
 
 @frozen
@@ -191,9 +194,9 @@ class ContainerRun:
 
 @frozen
 class ExecDefaults:
-    """What a command inside a container gets by default. `workdir` is the image's unless the container has one.
+    """Defaults of a command inside a container. `workdir` is the image's unless the container has one.
 
-    `env` has all variables of the container, with secrets: never store or show it.
+    `env` has all variables of the container, including secrets: never store or show it.
     """
 
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -202,10 +205,10 @@ class ExecDefaults:
 
 @frozen
 class FoundContainer:
-    """A container as the engine has it. `created_at` in seconds since 1970.
+    """An existing container. `created_at` in seconds since 1970.
 
-    `addresses` are its own by network, `ports` the host ports by the port inside. If not `is_whole`, the engine listed
-    the container but did not describe it: its state may be old, and only its `labels` are certain.
+    `addresses` are its addresses by network, `ports` the host ports by the port inside. If not `is_whole`, the engine
+    listed the container but did not describe it: its state may be outdated, and only its `labels` are certain.
     """
 
     id: str
@@ -224,9 +227,9 @@ class FoundContainer:
 
 @frozen
 class ExecCommand:
-    """A command in a running container. `env` is added to the container's own. `mark` names it there (see `run`).
+    """A command to run in a container. `env` is added to the container's variables. `mark` identifies it (see `run`).
 
-    `output_bytes_max` None is `limits.OUTPUT_KEPT_BYTES_MAX`. A mark has letters, digits and any of `_.-`.
+    `output_bytes_max` None is `limits.OUTPUT_KEPT_BYTES_MAX`. A mark consists of letters, digits and `_.-`.
     """
 
     argv: tuple[str, ...]
@@ -241,7 +244,7 @@ class ExecCommand:
 
 @frozen
 class ExecEnd:
-    """`code` is None unless EXITED; 128 + n for signal n. `output` is stdout and stderr mixed."""
+    """The end of a command. `code` is None unless EXITED; 128 + n for signal n. `output` is stdout and stderr mixed."""
 
     ending: ExitCause
     code: int | None
@@ -250,9 +253,9 @@ class ExecEnd:
 
 @frozen
 class EngineEvent:
-    """Something happened to the container `id`: `action` as engines name it (`start`, `die`, `oom`, `destroy` …).
+    """An event of the container `id`. `action` is the engine's name (`start`, `die`, `oom`, `destroy` …).
 
-    The first one is LISTENING: from there on none is missed, so who lists after it knows everything.
+    The first event is LISTENING: no later event is missed, so a caller that lists containers after it misses nothing.
     """
 
     id: str
@@ -264,30 +267,30 @@ LISTENING = EngineEvent("", "listening", {})
 
 
 class ContainerEngine(Protocol):
-    """A container engine. All `labels` of a selection are required; the empty map selects nothing.
+    """A container engine. A selection requires all its `labels`; the empty map selects nothing.
 
-    `ref` is the id or the name of a container. A caller that leaves a generator before its end closes it (`aclosing`).
+    `ref` is the id or name of a container. Callers must close generators that they do not exhaust (`aclosing`).
     """
 
     async def facts(self) -> EngineFacts: ...
 
     async def image(self, name: str) -> ImageFacts | None:
-        """The image of that name, digest or id, if it is there."""
+        """Return the local image with that name, digest or id; None if missing."""
         ...
 
     async def pull(self, name: str, on_progress: Callable[[str], None]) -> ImageFacts:
-        """Fetch it, for `limits.ENGINE_PULL_S` at most. `on_progress` gets the progress in words.
+        """Pull an image, for at most `limits.ENGINE_PULL_S`. `on_progress` gets the progress as text.
 
-        Raises EngineFailed NO_IMAGE if the image does not exist, NO_REGISTRY if no registry answers.
+        Raises EngineFailed NO_IMAGE if the image does not exist, NO_REGISTRY if its registry does not respond.
         """
         ...
 
     async def load(self, archive: Path) -> ImageFacts:
-        """Takes the one image of an archive as `docker save` writes them, within `limits.ENGINE_BUILD_S`."""
+        """Load the image of an archive in the format of `docker save`, for at most `limits.ENGINE_BUILD_S`."""
         ...
 
     async def build(self, build: ImageBuild, on_line: Callable[[str], None]) -> ImageFacts:
-        """Builds it, for `limits.ENGINE_BUILD_S` at most. Raises EngineFailed BUILD_FAILED with its last lines."""
+        """Build an image, for at most `limits.ENGINE_BUILD_S`. Raises EngineFailed BUILD_FAILED with the last lines."""
         ...
 
     async def networks(self, labels: Mapping[str, str]) -> tuple[str, ...]:
@@ -295,11 +298,14 @@ class ContainerEngine(Protocol):
         ...
 
     async def make_network(self, name: str, labels: Mapping[str, str], *, is_internal: bool) -> None:
-        """An internal one has no way out. One with the same labels is left; another is EngineFailed NAME_TAKEN."""
+        """Create a network. An internal one has no access to other networks.
+
+        If it exists with the same labels, nothing changes; with others, raises EngineFailed NAME_TAKEN.
+        """
         ...
 
     async def remove_network(self, name: str) -> None:
-        """Raises EngineFailed REFUSED while a container runs in it."""
+        """Remove a network. Raises EngineFailed REFUSED while a running container uses it."""
         ...
 
     async def volumes(self, labels: Mapping[str, str]) -> tuple[str, ...]:
@@ -307,69 +313,70 @@ class ContainerEngine(Protocol):
         ...
 
     async def make_volume(self, name: str, labels: Mapping[str, str]) -> None:
-        """Create a volume. One with the same labels stays, with its content; another is EngineFailed NAME_TAKEN."""
+        """Create a volume. If it exists with the same labels, it is kept; with others, raises EngineFailed
+        NAME_TAKEN."""
         ...
 
     async def remove_volume(self, name: str) -> None:
-        """Raises EngineFailed REFUSED while a container has it, running or not."""
+        """Remove a volume. Raises EngineFailed REFUSED while a container uses it, running or not."""
         ...
 
     async def containers(self, labels: Mapping[str, str]) -> tuple[FoundContainer, ...]:
-        """The containers with the labels in any state, also those that were never started.
+        """Return the containers with the labels in any state, including those never started.
 
-        One that does not answer within `limits.ENGINE_LOOK_S` is returned as listed and is not `is_whole`.
+        A container that cannot be inspected within `limits.ENGINE_LOOK_S` is returned as listed, not `is_whole`.
         """
         ...
 
     async def container(self, ref: str) -> FoundContainer | None: ...
 
     async def create(self, creation: ContainerCreation) -> str:
-        """Create it and return its id. An existing one of that name with the same labels is returned as it is.
+        """Create a container and return its id. If it exists with the same labels, return that id.
 
         Raises EngineFailed NAME_TAKEN, NO_IMAGE, NO_COMMAND ….
         """
         ...
 
     async def start(self, ref: str) -> None:
-        """Start it. A running one stays, a paused one is resumed. Raises PORT_TAKEN, NO_COMMAND ….
+        """Start a container. A running one is left, a paused one is resumed. Raises PORT_TAKEN, NO_COMMAND ….
 
         An invalid command may show only after this has returned: then the container is `exited` with an `error`.
         """
         ...
 
     async def stop(self, ref: str, grace_s: float) -> None:
-        """TERM, and KILL after `grace_s`; a paused one too. Returns when it has ended."""
+        """Send TERM, and KILL after `grace_s`, also to a paused container. Return when it has ended."""
         ...
 
     async def remove(self, ref: str) -> None:
-        """Kills it if it runs, and removes it with its unnamed volumes."""
+        """Kill the container if it runs, and remove it with its unnamed volumes."""
         ...
 
     async def update(self, ref: str, bound: ContainerLimits) -> None:
-        """Change its limits immediately, also while it runs; None removes one."""
+        """Change the limits of a container, also while it runs; None removes a limit."""
         ...
 
     async def run(self, ref: str, inside: ExecCommand) -> ExecEnd:
-        """Run a command inside to its end; past a bound, or cancelled, all that it started is killed first.
+        """Run a command inside to its end. If it exceeds a limit or is cancelled, all its processes are killed first.
 
-        Its children inherit its mark in the environment, so none escapes by changing its group. Processes that it
-        leaves running after a normal end continue; `end` ends those too.
+        Children inherit the mark in the environment, so none escapes by changing its group. Processes that the command
+        leaves running after a normal end continue; `end` kills them, too.
         """
         ...
 
     async def end(self, ref: str, mark: str) -> None:
-        """Kill all that was started inside under `mark`, by this or an earlier process; return when nothing is left.
+        """Kill all processes with `mark`, started by this or an earlier owner; return when none is left.
 
-        The empty mark means everything that `run` started.
+        The empty mark means all processes that `run` started.
         """
         ...
 
     def logs(self, ref: str, *, after: float = 0.0, is_following: bool = True) -> AsyncGenerator[bytes, None]:
-        """Its output since `after`, in pieces, stdout and stderr mixed; ends when the container does."""
+        """Yield the container's output since `after`, stdout and stderr mixed, until the container ends."""
         ...
 
     def events(self, labels: Mapping[str, str]) -> AsyncGenerator[EngineEvent, None]:
-        """What happens from now on to containers with the labels. Raises EngineFailed when it breaks off."""
+        """Yield future events of containers with the labels. Raises EngineFailed if the connection breaks."""
         ...
 
 
@@ -382,9 +389,9 @@ def engine_address(
     is_there: Callable[[str], bool] = lambda path: Path(path).exists(),
     is_open: Callable[[str], bool] = lambda path: os.access(path, os.R_OK | os.W_OK),
 ) -> str:
-    """The engine's URL: `unix:///…`, `tcp://…` or `ssh://…`. The default socket if there is none.
+    """Return the engine's URL: `unix:///…`, `tcp://…` or `ssh://…`; the default socket if none exists.
 
-    If no existing socket may be used, the first one: connecting to it gives the reason.
+    If no existing socket can be used, returns the first one: connecting to it reports the reason.
     """
     if env.get(HOST):
         return env[HOST]
@@ -393,7 +400,8 @@ def engine_address(
 
 
 def _sockets(env: Mapping[str, str]) -> Iterable[str]:
-    """The system's Docker, a person's own one (rootless, then Docker Desktop's), and Podman in the same order."""
+    """Sockets of the system's Docker, the user's Docker (rootless, then Docker Desktop), and Podman in the same
+    order."""
     yield DEFAULT
     if "XDG_RUNTIME_DIR" in env:
         yield f"{env['XDG_RUNTIME_DIR']}/docker.sock"

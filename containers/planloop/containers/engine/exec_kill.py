@@ -1,4 +1,4 @@
-"""Kill every process started in a container under one mark, by its cgroup or its environment.
+"""Kill all processes that were started in a container with a mark, by their cgroup or their environment.
 
 Standard library only: `exec_in_container.py` runs it in a bare interpreter.
 """
@@ -16,25 +16,27 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-# Cgroups. A process can clear the mark from its environment and leave its session, but only a process that may write
-# cgroups can leave its cgroup. Groups work if the engine's processes are processes of this machine and we may write its
-# cgroups (as root); otherwise marks must do.
+# Cgroups. A process can remove the mark from its environment and leave its session, but it can leave its cgroup only if
+# it may write cgroups. Cgroups can be used if the engine's processes are visible on this machine and this process may
+# write its cgroups (as root); otherwise only marks are used.
 
 ROOT: Final = Path("/sys/fs/cgroup")
 PREFIX: Final = "planloop-exec."
-KIND: Final = "pids"  # Of version 1, the one that always counts below as well as above, so that no bound is shed.
+KIND: Final = (
+    "pids"  # The controller of version 1 that always counts in child groups and in parents, so limits of parents apply.
+)
 
 
 @dataclass(frozen=True, slots=True)  # Loaded by a bare interpreter, which has no msgspec.
 class KernelCounts:
-    """How often the kernel killed in a container because its memory was full, and refused it a process."""
+    """How often the kernel killed a process of a container for memory, and refused it a new process."""
 
     memory_kills: int = 0
     refused_processes: int = 0
 
 
 def exec_cgroup_root(container: str, main: int, root: Path = ROOT) -> Path | None:
-    """The folder for groups of the container with that id and first process; None if none can be created."""
+    """The folder for cgroups of the container with that id and first process; None if none can be created."""
     with suppress(OSError):
         for folder in _folders(main, root, KIND):
             is_its = container in folder.parts[-1] and str(main) in (folder / "cgroup.procs").read_text().split()
@@ -44,9 +46,9 @@ def exec_cgroup_root(container: str, main: int, root: Path = ROOT) -> Path | Non
 
 
 def enter_exec_cgroup(place: Path, mark: str, pid: int) -> None:
-    """Move a process of the container into the group of `mark`; its later children are there too.
+    """Move a process of the container to the cgroup of `mark`, which its later children inherit.
 
-    Raises OSError, also for a process elsewhere: the number of an ended process may be reused.
+    Raises OSError, also for a process outside of the container: the id of an ended process may be reused.
     """
     if place.name not in Path(f"/proc/{pid}/cgroup").read_text():
         raise ProcessLookupError(errno.ESRCH, f"process {pid} is not in {place.name}")
@@ -56,13 +58,13 @@ def enter_exec_cgroup(place: Path, mark: str, pid: int) -> None:
 
 
 def is_in_exec_cgroup(cgroups: str, mark: str) -> bool:
-    """Whether a process with these `cgroups` is in the group of `mark`; of the empty mark, in any."""
+    """Whether a process with these `cgroups` is in the group of `mark`; for the empty mark, in any such group."""
     names = {name for line in cgroups.splitlines() for name in line.split("/")}
     return f"{PREFIX}{mark}" in names if mark else any(name.startswith(PREFIX) for name in names)
 
 
 def remove_exec_cgroup(main: int, mark: str, root: Path = ROOT) -> bool:
-    """Remove the empty group of `mark`, with the empty mark all groups; return whether none is left."""
+    """Remove the empty group of `mark`, or for the empty mark all empty groups; return whether none is left."""
     groups = [
         group
         for folder in _folders(main, root, KIND)
@@ -83,13 +85,13 @@ def kernel_counts(main: int, root: Path = ROOT) -> KernelCounts:
                 folder / "memory.oom_control", "oom_kill"
             )
         for folder in _folders(main, root, KIND):
-            # Some kernels count where the bound is, others where the one was that wanted a process.
+            # Some kernels count in the group with the limit, others in the group of the process that tried to fork.
             refused += sum(count_in_file(each / "pids.events", "max") for each in (folder, *folder.glob(f"{PREFIX}*")))
     return KernelCounts(kills, refused)
 
 
 def count_in_file(file: Path, name: str) -> int:
-    """The number behind `name` in a file of such lines; 0 when it is not there."""
+    """The number after `name` in a file of `name number` lines; 0 if missing."""
     with suppress(OSError):
         for line in file.read_text().splitlines():
             key, _, value = line.partition(" ")
@@ -99,7 +101,7 @@ def count_in_file(file: Path, name: str) -> int:
 
 
 def _folders(pid: int, root: Path, kind: str) -> Iterator[Path]:
-    """The cgroup of a process that bounds `kind`: of version 1 if it has that, else of version 2."""
+    """The cgroup of a process that limits `kind`: of version 1 if it has one, else of version 2."""
     lines = [line.split(":", 2) for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines()]
     own = {name: path for _, names, path in lines for name in names.split(",")}
     if kind in own:
@@ -108,15 +110,15 @@ def _folders(pid: int, root: Path, kind: str) -> Iterator[Path]:
         yield root / own[""].strip("/")
 
 
-# Marks. Children inherit the variable. Some lose it (they clear their environment, or write their title over it), so a
-# process in a session with a marked process, a child of a marked process, and every process in the mark's cgroup are
-# killed too. All are stopped before any is killed, so that a process that forks faster than we can kill comes to rest.
+# Marks. Children inherit the variable. Some lose it (they clear their environment, or overwrite it with their title),
+# so processes in a session with a marked process, children of marked processes, and all processes in the mark's cgroup
+# are killed, too. All are stopped before any is killed, because some processes fork faster than they can be killed.
 
 VARIABLE: Final = "PLANLOOP_MARK"
-END: Final = ";"  # After each mark, so that none is the beginning of another.
-TURNS_MAX: Final = 500  # Scans of the process table; a process that survives KILL that long hangs in the kernel.
+END: Final = ";"  # Ends each mark, so that no mark is a prefix of another.
+TURNS_MAX: Final = 500  # Scans of the process table. A process that survives KILL for so long hangs in the kernel.
 EMPTY_LOOKS: Final = 100
-EMPTY_LOOK_S: Final = 0.005  # Who was killed takes a moment to leave its group.
+EMPTY_LOOK_S: Final = 0.005  # A killed process takes a moment to leave its group.
 _MARK: Final = re.compile(r"[0-9A-Za-z_.-]+")
 
 SCRIPT: Final = r"""
@@ -159,38 +161,38 @@ for signal in STOP KILL; do
 done
 exit 0
 """.replace("TURNS", str(TURNS_MAX))
-"""Runs in any /bin/sh, with builtins only; `$1` is the pattern. Exit code 1: a process did not die.
+"""Runs in any /bin/sh, with builtins only; `$1` is the pattern. Exit code 1: a process did not end.
 
-Shells skip the zero bytes between variables, so each mark has its own end character.
+Shells drop the zero bytes between variables, so each mark has an end character.
 """
 
 
 def mark_value(mark: str) -> str:
-    """The value of the variable. Raises ValueError for a mark that a shell might take for more than a name."""
+    """The value of the variable. Raises ValueError for a mark with characters that a shell may interpret."""
     if not _MARK.fullmatch(mark):
-        raise ValueError(f"no mark: {mark!r}")
+        raise ValueError(f"invalid mark: {mark!r}")
     return mark + END
 
 
 def mark_pattern(mark: str) -> str:
-    """What to look for in an environment; of the empty mark, whatever has one."""
+    """The text to search in environments; for the empty mark, it matches every mark."""
     return f"{VARIABLE}={mark_value(mark) if mark else ''}"
 
 
 def kill_argv(mark: str) -> tuple[str, ...]:
-    """The command that ends everything under `mark` when it is run inside."""
+    """The command that kills all processes with `mark` when it runs inside the container."""
     return ("/bin/sh", "-c", SCRIPT, "sh", mark_pattern(mark))
 
 
 def kill_from_outside(container: str, main: int, mark: str) -> bool:
-    """Ends everything under `mark` in the container with the id `container` and the first process `main`.
+    """Kill all processes with `mark` in the container with the id `container` and the first process `main`.
 
-    False when this machine does not show the container's processes to us, or will not have us end them; then some may
-    have been. Blocks, for milliseconds.
+    Return False if this process cannot see or kill the container's processes; some may have been killed then. Blocks
+    for milliseconds.
     """
     try:
         if container not in Path(f"/proc/{main}/cgroup").read_text():
-            return False  # Another machine's number: the engine is elsewhere, or in a virtual machine.
+            return False  # A process of another machine: the engine is remote, or in a virtual machine.
         if not _extinguish(container, main, mark):
             return False
         for _ in range(EMPTY_LOOKS):
@@ -204,7 +206,7 @@ def kill_from_outside(container: str, main: int, mark: str) -> bool:
 
 @dataclass(frozen=True, slots=True)  # Loaded by a bare interpreter, which has no msgspec.
 class ContainerProcess:
-    """A process of a container. `is_marked`: its own environment or its group has the mark."""
+    """A process of a container. `is_marked`: its environment or its cgroup has the mark."""
 
     pid: int
     parent: int
@@ -216,7 +218,7 @@ class ContainerProcess:
 def processes_to_kill(
     processes: Iterable[ContainerProcess], sessions: set[int], known: set[int], main: int
 ) -> list[ContainerProcess]:
-    """Those to end, of which it notes the sessions and numbers; `main` is the session of the container's own."""
+    """Select the processes to kill, and note their sessions and ids. `main` is the session of the container itself."""
     out = []
     for one in processes:
         if one.is_marked or one.pid in known or one.parent in known or one.session in sessions:
@@ -246,10 +248,10 @@ def _extinguish(container: str, main: int, mark: str) -> bool:
 
 
 def container_processes(container: str, main: int, mark: str) -> Iterator[ContainerProcess]:
-    """Those of the container that live, but for its first. Raises OSError where we may not look."""
+    """Yield the running processes of the container except its first. Raises OSError without permission."""
     for entry in os.scandir("/proc"):
         if entry.name.isdigit() and int(entry.name) != main:
-            with suppress(FileNotFoundError, ProcessLookupError):  # It ended while we looked.
+            with suppress(FileNotFoundError, ProcessLookupError):  # The process ended meanwhile.
                 cgroups = Path(entry.path, "cgroup").read_text()
                 if container in cgroups:
                     process = _process(int(entry.name), mark, cgroups)

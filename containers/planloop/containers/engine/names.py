@@ -1,7 +1,7 @@
-"""Names and labels of a plan's containers, networks and volumes: the same after a crash, for every reader.
+"""Names and labels of a plan's containers, networks and volumes. They are the same after a crash.
 
-`is_plan_container`, `ContainerNames.networks` and `ContainerNames.volumes` decide what belongs to the plan; nothing
-else is ever touched.
+`is_plan_container`, `ContainerNames.networks` and `ContainerNames.volumes` decide what belongs to the plan. planloop
+changes no other object.
 """
 
 from __future__ import annotations
@@ -22,39 +22,39 @@ INCARNATION: Final = "planloop.incarnation"
 EPOCH: Final = "planloop.epoch"
 SPEC: Final = "planloop.spec"
 MADE_BY: Final = "planloop.by."
-"""Of a volume, with a depth behind it: its maker's path so far down the tree of agents. People's have none."""
+"""Label of a volume, followed by a depth: the creating agent's path to that depth. Users' volumes have none."""
 
 DEFAULT_NETWORK: Final = "default"
 HOST_CUT_OFF: Final = "localhost"
-"""Host name of a container without a network: the only name that resolves in it, and the same for all."""
+"""Host name of containers without a network: the only name that resolves in them."""
 _SUFFIX_CHARS: Final = 8
-_GAP: Final = "/"  # In no name.
+_GAP: Final = "/"  # Occurs in no name.
 _FOREIGN: Final = re.compile(r"[^a-zA-Z0-9_.-]")
 _NUMBER: Final = re.compile(r"[0-9]{1,18}")
 _CONTAINER: Final = "container/"
 
 
 def container_networks(spec: ContainerSpec) -> tuple[str, ...]:
-    """The networks that a container is on, as the plan names them; none where it says `none`."""
+    """The networks of a container by their names in the plan; empty for `none`."""
     return () if spec.is_cut_off else spec.networks or (DEFAULT_NETWORK,)
 
 
 @frozen
 class ContainerNames:
-    """`plan` is the plan's name, `label` what marks it on this machine: two folders may have plans of one name."""
+    """Names of a plan's objects. `plan` is its name; `label` identifies it on this machine, where names may repeat."""
 
     plan: str
     label: str
 
     @property
     def ours(self) -> dict[str, str]:
-        """The labels that all of the plan's containers, networks and volumes have."""
+        """The labels of all containers, networks and volumes of the plan."""
         return {PLAN: self.label}
 
     def of_volume(self, maker: str | None) -> dict[str, str]:
-        """The labels of a volume that the agent at the path `maker` creates, `.` for the root's; None for users.
+        """The labels of a volume that the agent at the path `maker` creates, `.` for the root agent; None for users.
 
-        An agent's volume has the labels that all its ancestors select by, and not those that others select by.
+        The agent and all its ancestors can select the volume by these labels; other agents cannot.
         """
         steps = [] if maker in (None, ".") else str(maker).split("/")
         depths = range(0 if maker is None else len(steps) + 1)
@@ -70,11 +70,11 @@ class ContainerNames:
         return self._named(f"vol-{name}")
 
     def networks(self, found: Iterable[str]) -> tuple[str, ...]:
-        """Those among networks with the plan's label that have such a name: others may have copied the label."""
+        """Filter networks with the plan's label by name: other tools may have copied the label."""
         return self._of_form(self.network(_GAP), found)
 
     def volumes(self, found: Iterable[str]) -> tuple[str, ...]:
-        """The same of volumes."""
+        """Filter volumes with the plan's label by name."""
         return self._of_form(self.volume(_GAP), found)
 
     def _of_form(self, form: str, found: Iterable[str]) -> tuple[str, ...]:
@@ -82,14 +82,14 @@ class ContainerNames:
         return tuple(name for name in found if name.startswith(head) and name.endswith(tail) and len(name) >= len(form))
 
     def _named(self, name: str) -> str:
-        # Engines allow few characters; the suffix tells two plans apart.
+        # Engines allow few characters. The suffix distinguishes plans.
         plan = _FOREIGN.sub("", self.plan).lstrip("_.-") or "plan"
         return f"{plan}-{name}-{sha256_hex(self.label.encode())[:_SUFFIX_CHARS]}"
 
 
 @frozen
 class ContainerTag:
-    """Which plan object a container belongs to, read from its labels. `of` is the digest of what runs in it."""
+    """Which plan object a container belongs to, from its labels. `of` is the digest of its specification."""
 
     address: str
     uid: str
@@ -97,13 +97,13 @@ class ContainerTag:
     of: str
 
     def labels(self, names: ContainerNames, epoch: int) -> dict[str, str]:
-        """The labels of a container that is made in `epoch`."""
+        """The labels of a container that is created in `epoch`."""
         own = {ADDRESS: self.address, UID: self.uid, INCARNATION: str(self.incarnation), SPEC: self.of}
         return {**names.ours, **own, EPOCH: str(epoch)}
 
 
 def tag_from_labels(labels: Mapping[str, str]) -> ContainerTag | None:
-    """Inverse of `ContainerTag.labels`; None when they are not ours, or not whole."""
+    """Inverse of `ContainerTag.labels`; None if the labels are missing or incomplete."""
     address, uid, of = (labels.get(name, "") for name in (ADDRESS, UID, SPEC))
     incarnation = labels.get(INCARNATION, "")
     is_whole = PLAN in labels and uid and of and _NUMBER.fullmatch(incarnation)
@@ -113,9 +113,9 @@ def tag_from_labels(labels: Mapping[str, str]) -> ContainerTag | None:
 def is_plan_container(found: FoundContainer, names: ContainerNames, known: Collection[str] = ()) -> bool:
     """Whether planloop created the container for the plan of `names`; `known` are the ids of known containers.
 
-    Its labels are complete, and its name is the one of its address. Labels alone prove nothing: `docker commit` copies
-    them to an image and to every container of it, and other tools copy them. No two containers share a name or an id,
-    so a known id is enough if a user renamed the container.
+    Its labels must be complete, and its name must match its address. Labels alone prove nothing: `docker commit` copies
+    them to an image and to all containers of it, and other tools copy them. Names and ids are unique, so a known id is
+    enough if a user renamed the container.
     """
     tag = tag_from_labels(found.labels)
     if tag is None or found.labels[PLAN] != names.label:

@@ -1,8 +1,7 @@
-"""Which variables of a container are secrets, kept in a label so that output can be masked. Standard library only.
+"""Mask secret variables of a container in output; a label stores their names. Standard library only.
 
-The names of such variables are in a label of the container. Their values come from the engine, which has those of the
-container's creation: also after the secret has changed, or can no longer be looked up. Imports little, because the
-program that runs a command inside loads it too.
+Their values come from the engine, which has the values at the creation of the container, even if the secret has changed
+or can no longer be looked up. Imports little, because the program that runs a command in a container loads it, too.
 """
 
 from __future__ import annotations
@@ -17,12 +16,12 @@ SECRETS: Final = "planloop.secrets"
 
 
 def secrets_label(env: Mapping[str, str]) -> str:
-    """The label's value for a container whose variables the plan writes as `env`."""
+    """The value of the label for a container with the variables `env` in the plan."""
     return ",".join(sorted(name for name, value in env.items() if value.startswith(REFERENCES)))
 
 
 def env_from_engine(raw: Iterable[str] | None) -> dict[str, str]:
-    """Variables as engines write them, `NAME=value` each."""
+    """Parse variables in the engines' form, a list of `NAME=value`."""
     return {name: value for name, _, value in (one.partition("=") for one in raw or ())}
 
 
@@ -32,5 +31,5 @@ def masks_from_labels(labels: Mapping[str, str], env: Mapping[str, str]) -> Secr
 
 
 def masks_from_config(config: Mapping[str, Any]) -> SecretMasks:
-    """The same of `Config` of what `GET /containers/{id}/json` answers."""
+    """Masks from `Config` in the response of `GET /containers/{id}/json`."""
     return masks_from_labels(config.get("Labels") or {}, env_from_engine(config.get("Env")))

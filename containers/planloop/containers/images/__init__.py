@@ -1,1 +1,1 @@
-"""Images that planloop builds: stock images of Debian packages, and images of a folder or a root file system."""
+"""Images that planloop builds: stock images from Debian packages, and images of a folder or a root file system."""

@@ -19,27 +19,30 @@ from planloop.schemas.frozen import frozen, remade
 
 
 class ImageFailed(Exception):
-    """`str()` is a sentence for users; `hint` says what to do about it, with a command if one helps."""
+    """Building an image failed. `str()` is a sentence for users; `hint` is the fix, with a command if one helps."""
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
         self.hint = hint
 
 
-# An entry says where its bytes are and never holds them. Deliberately dropped: names of owners (numbers stay), access
-# times, and extended attributes with file capabilities, which have no effect where no process may gain privileges.
+# An entry refers to its bytes and does not contain them. Deliberately dropped: names of owners (ids stay), access
+# times, and extended attributes with file capabilities, which have no effect because no process may gain privileges.
 
 EntryKind: TypeAlias = Literal["folder", "file", "symlink"]
 WHITEOUT: Final = ".wh."
-NAME_BYTES_MAX: Final = 255  # These two are Linux': an engine would fail on more in the middle of loading.
+NAME_BYTES_MAX: Final = (
+    255  # These two are limits of Linux: with longer names, an engine would fail while it loads the image.
+)
 PATH_BYTES_MAX: Final = 4_095
 
 
 @frozen
 class ImageEntry:
-    """`path` is relative, with `/` and without `.` and `..`. Times in whole seconds since 1970.
+    """A file, folder or link of an image. `path` is relative, with `/` and without `.` and `..`.
 
-    `content` opens the `size_bytes` of a file. Files of one `inode` that is not empty are hard links of each other.
+    Times are whole seconds since 1970. `content` opens the `size_bytes` bytes of a file. Files with the same non-empty
+    `inode` are hard links of each other.
     """
 
     path: str
@@ -55,7 +58,7 @@ class ImageEntry:
 
 
 class ImageTree:
-    """Entries by path. A later one takes the place of an earlier one, as in a tar; parents are added where missing."""
+    """Entries by path. As in a tar, a later entry replaces an earlier one. Missing parent folders are added."""
 
     def __init__(self) -> None:
         self._entries: dict[str, ImageEntry] = {}
@@ -70,19 +73,19 @@ class ImageTree:
         return self._entries[path]
 
     def __iter__(self) -> Iterator[ImageEntry]:
-        """In the order of the bytes of their paths, in which they are written: a folder comes before its content."""
+        """Paths in the order in which they are written, by bytes: a folder comes before its content."""
         return (self._entries[path] for path in sorted(self._entries, key=_bytes))
 
     def get(self, path: str) -> ImageEntry | None:
         return self._entries.get(path)
 
     def add(self, entry: ImageEntry) -> None:
-        """Raises ImageFailed for a path that an engine would not write where it says."""
+        """Add an entry. Raises ImageFailed for a path that an engine would write to another place."""
         self._allow(entry.path)
         self._add_parents(entry.path)
         there = self._entries.get(entry.path)
         if there is not None and there.kind == "folder" and entry.kind != "folder":
-            raise ImageFailed(f"`{printable_path(entry.path)}` is a folder and a {entry.kind} at once")
+            raise ImageFailed(f"`{printable_path(entry.path)}` is both a folder and a {entry.kind}")
         self._entries[entry.path] = entry
 
     def link(self, path: str, to: str) -> None:
@@ -90,7 +93,7 @@ class ImageTree:
         there = self._entries.get(to)
         if there is None or there.kind == "folder":
             raise ImageFailed(
-                f"`{printable_path(path)}` is a hard link to `{printable_path(to)}`, which is no file of it"
+                f"`{printable_path(path)}` is a hard link to `{printable_path(to)}`, which is not a file in the image"
             )
         if there.kind == "file" and not there.inode:
             there = self._entries[to] = remade(there, inode=to)
@@ -101,10 +104,10 @@ class ImageTree:
             raise ImageFailed(f"`{printable_path(path)}`: a path is longer than {PATH_BYTES_MAX} bytes")
         for part in path.split("/"):
             if part in ("", ".", "..") or "\0" in part:
-                raise ImageFailed(f"`{printable_path(path)}` is no path inside an image")
+                raise ImageFailed(f"`{printable_path(path)}` is not a path inside the image")
             if part.startswith(WHITEOUT):
                 raise ImageFailed(
-                    f"`{printable_path(path)}`: names that begin with {WHITEOUT} stand for deletions in an image"
+                    f"`{printable_path(path)}`: names that start with {WHITEOUT} mark deletions in an image"
                 )
             if len(_bytes(part)) > NAME_BYTES_MAX:
                 raise ImageFailed(f"`{printable_path(path)}`: a name is longer than {NAME_BYTES_MAX} bytes")
@@ -116,12 +119,12 @@ class ImageTree:
             missing.append(parent)
             parent = parent.rpartition("/")[0]
         if parent and (kind := self._entries[parent].kind) != "folder":
-            raise ImageFailed(f"`{printable_path(path)}` lies behind `{printable_path(parent)}`, which is a {kind}")
+            raise ImageFailed(f"`{printable_path(path)}` is inside `{printable_path(parent)}`, which is a {kind}")
         self._entries |= {each: ImageEntry(each, "folder", 0o755) for each in missing}
 
 
 def folder_entry(path: str, *, mode: int = 0o755, owner: int = 0) -> ImageEntry:
-    """A folder of `owner` and the group of the same number."""
+    """A folder of `owner` and the group with the same id."""
     return ImageEntry(path, "folder", mode, owner, owner)
 
 
@@ -141,7 +144,7 @@ def symlink_entry(path: str, target: str) -> ImageEntry:
 
 
 def printable_path(path: str) -> str:
-    """`path` as an error may print it: short, and on one line."""
+    """`path` for use in errors: short, and on one line."""
     text = path.encode("utf-8", "backslashreplace").decode()
     text = "".join(each if each.isprintable() else f"\\x{ord(each):02x}" for each in text)
     return text if len(text) <= 120 else f"{text[:80]}…{text[-30:]}"
@@ -169,7 +172,7 @@ def _folder_file(path: Path, name: str) -> ImageEntry:
     if stat.S_ISREG(found.st_mode):
         inode = f"{found.st_dev}:{found.st_ino}" if found.st_nlink > 1 else ""
         return ImageEntry(name, "file", mode, size_bytes=found.st_size, inode=inode, content=partial(_open_file, path))
-    raise ImageFailed(f"`{printable_path(str(path))}` is neither file, folder nor symlink, and cannot be in an image")
+    raise ImageFailed(f"`{printable_path(str(path))}` is not a file, folder or symlink, so it cannot be in an image")
 
 
 def _open_file(path: Path) -> IO[bytes]:
@@ -177,8 +180,8 @@ def _open_file(path: Path) -> IO[bytes]:
 
 
 # One layer, in the order of its paths. The image's id is the digest of its configuration, which contains the layer's
-# digest, so it is known before an engine has the image. (Engines that use containerd's image store show another
-# number.) Memory holds one piece of one file at a time.
+# digest, so it is known before an engine has the image. (Engines with containerd's image store show another id.) Only
+# one piece of one file is in memory at a time.
 
 BLOCK: Final = 512
 END: Final = b"\0" * (2 * BLOCK)
@@ -190,7 +193,7 @@ TYPES: Final = {"folder": tarfile.DIRTYPE, "file": tarfile.REGTYPE, "symlink": t
 
 @frozen
 class ImageSettings:
-    """Defaults of the image's containers. `architecture` in the engines' words: `amd64` …"""
+    """Defaults for containers of the image. `architecture` as engines name it: `amd64` …"""
 
     architecture: str
     cmd: tuple[str, ...] = ()
@@ -202,7 +205,7 @@ class ImageSettings:
 
 @frozen
 class WrittenArchive:
-    """`id` is the image's, `sha256:…`; `size_bytes` of all its files."""
+    """A written image. `id` is `sha256:…`; `size_bytes` is the size of all its files."""
 
     id: str
     size_bytes: int
@@ -211,9 +214,9 @@ class WrittenArchive:
 def write_archive(
     path: Path, entries: Iterable[ImageEntry], settings: ImageSettings, names: Callable[[str], Sequence[str]]
 ) -> WrittenArchive:
-    """Write the archive at `path`, complete or not at all. `names` derives the image's names from its id.
+    """Write the archive at `path` atomically. `names` derives the image's names from its id.
 
-    Raises OSError, and ImageFailed if a file is not as its entry says.
+    Raises OSError, and ImageFailed if a file differs from its entry.
     """
     kept = list(entries)
     part = path.with_name(path.name + ".part")
@@ -247,7 +250,7 @@ def _write(
 
 
 def image_configuration(settings: ImageSettings, layer: str) -> JsonObject:
-    """The image's configuration, in which nothing depends on when and where it is made."""
+    """The image's configuration. It does not depend on the time and place of the build."""
     return {
         "architecture": settings.architecture,
         "os": "linux",
@@ -274,7 +277,7 @@ def _layer(entries: Sequence[ImageEntry]) -> Iterator[bytes]:
 
 
 def _heads(entries: Sequence[ImageEntry]) -> Iterator[tuple[ImageEntry, bytes, bool]]:
-    """Each entry with its header, and whether its content follows: of hard links, the first has it."""
+    """Yield each entry with its header, and whether its content follows. Of hard links, only the first has content."""
     first: dict[str, str] = {}
     for entry in entries:
         linked = first.get(entry.inode, "") if entry.inode else ""
@@ -300,7 +303,7 @@ def _head_of_file(name: str, size_bytes: int) -> bytes:
 
 
 def _bytes_of(info: tarfile.TarInfo) -> bytes:
-    # GNU's form has names of any length and any bytes, and sizes over 8 GiB, which every engine reads.
+    # All engines read GNU's format, which supports names of any length and bytes, and sizes over 8 GiB.
     return info.tobuf(tarfile.GNU_FORMAT, "utf-8", "surrogateescape")
 
 
@@ -316,7 +319,9 @@ def _content(entry: ImageEntry, opened: Callable[[], IO[bytes]]) -> Iterator[byt
             left -= len(piece)
             yield piece
         if source.read(1):
-            raise ImageFailed(f"`{printable_path(entry.path)}` is longer than it was: it changed while it was read")
+            raise ImageFailed(
+                f"`{printable_path(entry.path)}` has more bytes than before: it changed while it was read"
+            )
 
 
 def _padded(size_bytes: int) -> int:

@@ -24,7 +24,7 @@ from planloop.schemas.frozen import frozen, remade
 
 TOLD_LINES: Final = 3
 ANYWHERE: Final = ("env", "-u", "JAVA_TOOL_OPTIONS", "-u", "JDK_JAVA_OPTIONS", "LC_ALL=C")
-"""The programs' output must not depend on the user's settings."""
+"""Environment for programs, so that their output does not depend on the user's settings."""
 
 
 async def run_for_lines(
@@ -34,22 +34,22 @@ async def run_for_lines(
     timeout_s: float,
     on_line: Callable[[str], None] = lambda _: None,
 ) -> list[str]:
-    """Run a program and return its output, both streams, by line; `on_line` gets each line. Killed when cancelled.
+    """Run a program and return the lines of both outputs; `on_line` gets each line. If cancelled, kills the program.
 
     Raises ImageFailed with the last lines if it fails or is missing.
     """
-    told: list[str] = []
+    printed: list[str] = []
     try:
         with anyio.fail_after(timeout_s):
-            code = await _run([*ANYWHERE, *map(str, argv)], folder, told, on_line)
+            code = await _run([*ANYWHERE, *map(str, argv)], folder, printed, on_line)
     except TimeoutError as error:
-        raise ImageFailed(f"{Path(argv[0]).name} did not end within {timeout_s:.0f} s") from error
+        raise ImageFailed(f"{Path(argv[0]).name} did not finish within {timeout_s:.0f} s") from error
     if code:
-        raise ImageFailed(f"{Path(argv[0]).name} failed (exit {code}): {'; '.join(_errors(told))}")
-    return told
+        raise ImageFailed(f"{Path(argv[0]).name} failed (exit {code}): {'; '.join(_errors(printed))}")
+    return printed
 
 
-async def _run(argv: list[str], folder: Path, told: list[str], on_line: Callable[[str], None]) -> int:
+async def _run(argv: list[str], folder: Path, printed: list[str], on_line: Callable[[str], None]) -> int:
     async with await anyio.open_process(
         argv, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     ) as process:
@@ -57,22 +57,22 @@ async def _run(argv: list[str], folder: Path, told: list[str], on_line: Callable
         rest = ""
         async for text in TextReceiveStream(process.stdout, errors="replace"):
             *lines, rest = (rest + text).split("\n")
-            told += lines
+            printed += lines
             for line in lines:
                 on_line(line)
-        told += [rest] if rest else []
+        printed += [rest] if rest else []
         return await process.wait()
 
 
-def _errors(told: list[str]) -> list[str]:
-    """Those lines that a program marked as its errors, else the last that it printed."""
-    marked = [line.strip() for line in told if line.startswith(("E:", "Error", "dpkg-deb: error"))]
-    return (marked or [line.strip() for line in told if line.strip()])[-TOLD_LINES:]
+def _errors(printed: list[str]) -> list[str]:
+    """The lines that a program marked as errors, else its last lines."""
+    marked = [line.strip() for line in printed if line.startswith(("E:", "Error", "dpkg-deb: error"))]
+    return (marked or [line.strip() for line in printed if line.strip()])[-TOLD_LINES:]
 
 
-# Debian packages. apt is told that nothing is installed, so it lists everything that is needed and each URL, whatever
-# this machine has. It writes into our folder only and works without root. If the machine has no package lists, or old
-# ones, we fetch lists from the machine's sources.
+# Debian packages. apt gets an empty package status, so it lists everything that is needed with URLs, whatever this
+# machine has. It writes only to the given folder and works without root. If the machine has no package lists, or
+# outdated ones, lists are fetched from the machine's sources.
 
 APT_PROGRAMS: Final = ("apt-get", "dpkg-deb", "dpkg")
 OFFERED: Final = re.compile(r"^'\S+' (\S+\.deb) (\d+) (?:(\w+):([0-9a-f]+))?$")
@@ -81,7 +81,7 @@ FETCHED: Final = re.compile(r"^Get:\d+ \S+ \S+ \S+ (\S+) \S+ (\S+) ")
 
 @frozen
 class DebianPackage:
-    """`file` is its name as a file, `hash` and `hashed_by` what apt says that its bytes are."""
+    """A package to download. `file` is its file name; `hash` and `hashed_by` are the digest that apt reports."""
 
     file: str
     size_bytes: int
@@ -98,25 +98,25 @@ class DebianPackage:
 
 
 class Apt:
-    """apt with its own state in `folder`, which the caller holds for itself."""
+    """apt with separate state in `folder`, which the caller must have locked."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._has_own_lists = False
 
     async def architecture(self) -> str:
-        """As Debian and engines call it: `amd64`. Raises ImageFailed where there is no apt."""
+        """The architecture as Debian and engines name it: `amd64`. Raises ImageFailed without apt."""
         missing = [program for program in APT_PROGRAMS if shutil.which(program) is None]
         if missing:
             raise ImageFailed(
-                f"stock images are made of Debian packages, and this machine has no {missing[0]}",
-                "make them on a Debian or Ubuntu machine: `docker save planloop/NAME` there, `docker load` here",
+                f"stock images need Debian's tools, and this machine has no {missing[0]}",
+                "build them on a Debian or Ubuntu machine: `docker save planloop/NAME` there, `docker load` here",
             )
         (said,) = await run_for_lines(["dpkg", "--print-architecture"], folder=Path("/"), timeout_s=limits.APT_ANSWER_S)
         return said
 
     async def needed(self, names: Iterable[str], patterns: Sequence[str]) -> list[DebianPackage]:
-        """What `names` need, themselves among it, as far as it fits one of the patterns; in the order of names."""
+        """Return the packages that `names` need, including themselves, that match a pattern; sorted by name."""
         said = await self._asked("-y", "--print-uris", "install", *names)
         offers = [match for line in said if (match := OFFERED.match(line))]
         packages = [DebianPackage(one[1], int(one[2]), (one[3] or "").lower(), one[4] or "") for one in offers]
@@ -124,19 +124,19 @@ class Apt:
         return sorted(fitting, key=lambda package: package.file)
 
     async def fetch(self, packages: Sequence[DebianPackage], folder: Path, on_each: Callable[[str, str], None]) -> None:
-        """Download all into `folder`; existing ones stay. `on_each` gets each name and version. Raises ImageFailed."""
+        """Download missing packages to `folder`. `on_each` gets each name and version. Raises ImageFailed."""
         wrong = await to_thread.run_sync(_cleared, packages, folder)
 
-        def tell(line: str) -> None:
+        def report(line: str) -> None:
             if match := FETCHED.match(line):
                 on_each(match[1], match[2])
 
         names = [f"{package.name}={package.version}" for package in wrong]
         if names:
             argv = [*self._argv(), "download", *names]
-            await run_for_lines(argv, folder=folder, timeout_s=limits.ENGINE_PULL_S, on_line=tell)
+            await run_for_lines(argv, folder=folder, timeout_s=limits.ENGINE_PULL_S, on_line=report)
         if wrong := await to_thread.run_sync(_wrong, wrong, folder):
-            raise ImageFailed(f"{wrong[0].file} did not come as apt said it would", "run it again")
+            raise ImageFailed(f"{wrong[0].file} differs from the digest that apt reports", "run the command again")
 
     async def _asked(self, *words: str) -> list[str]:
         try:
@@ -144,12 +144,12 @@ class Apt:
         except ImageFailed:
             if self._has_own_lists:
                 raise
-        self._has_own_lists = True  # The machine has no lists, or not of all that is wanted.
+        self._has_own_lists = True  # The machine's lists are missing or lack a package.
         await self._said("update")
         return await self._said(*words)
 
     async def renew(self) -> None:
-        """Fetch new package lists: those of the machine name packages that no longer exist."""
+        """Fetch new package lists, because the machine's lists name packages that no longer exist."""
         if not self._has_own_lists:
             self._has_own_lists = True
             await self._said("update")
@@ -164,10 +164,10 @@ class Apt:
         settings: dict[str, object] = {
             "Dir::State::status": self._folder / "status",
             "Dir::Cache": self._folder / "cache",
-            "Dir::Cache::pkgcache": "",  # 100 MB on disk to save half a second.
+            "Dir::Cache::pkgcache": "",  # It would use 100 MB on disk to save 0.5 s.
             "Dir::Cache::srcpkgcache": "",
             "Debug::NoLocking": 1,
-            "APT::Sandbox::User": "root",  # Else apt complains that its own user cannot write here.
+            "APT::Sandbox::User": "root",  # Otherwise apt reports that its user cannot write here.
             "APT::Install-Recommends": 0,
             "Acquire::ForceHash": "SHA256",
             "Acquire::Retries": 3,
@@ -182,12 +182,12 @@ def _fits(name: str, patterns: Sequence[str]) -> bool:
 
 
 def _wrong(packages: Iterable[DebianPackage], folder: Path) -> list[DebianPackage]:
-    """Packages that are missing or incomplete in `folder`: apt checks the size only."""
+    """Packages that are missing or damaged in `folder`. apt checks only the size."""
     return [package for package in packages if not _is_package_intact(package, folder / package.file)]
 
 
 def _cleared(packages: Iterable[DebianPackage], folder: Path) -> list[DebianPackage]:
-    """The same, out of the way."""
+    """Delete damaged packages from `folder`; return the packages that are missing or were damaged."""
     folder.mkdir(parents=True, exist_ok=True)
     wrong = _wrong(packages, folder)
     for package in wrong:
@@ -204,16 +204,17 @@ def _is_package_intact(package: DebianPackage, file: Path) -> bool:
         return hashlib.file_digest(opened, package.hashed_by).hexdigest() == package.hash
 
 
-# npm packages, each in one version with the digest of its bytes. They go to `/node_modules`, where node looks from
-# every folder. None of their code runs while an image is built.
+# npm packages, each with a version and digest. They are in `/node_modules`, which node searches from every folder. None
+# of their code runs while an image is built.
 
 NODE_MODULES: Final = "node_modules"
 
 
 @frozen
 class NpmTarball:
-    """`sha512` in base64, as npm writes it. `architecture` in Debian's words; empty: any. `bins` are its programs by
-    their names in `usr/bin`.
+    """An npm package. `sha512` in base64, as in npm. `architecture` as Debian names it; empty: any.
+
+    `bins` are its programs by their names in `usr/bin`.
     """
 
     name: str
@@ -224,7 +225,7 @@ class NpmTarball:
 
     @property
     def file(self) -> str:
-        """What `npm pack` calls it."""
+        """The file name that `npm pack` uses."""
         return f"{self.name.removeprefix('@').replace('/', '-')}-{self.version}.tgz"
 
 
@@ -234,17 +235,17 @@ def tarballs_for(tarballs: Iterable[NpmTarball], architecture: str) -> list[NpmT
 
 
 async def fetch_tarballs(tarballs: Iterable[NpmTarball], folder: Path, on_each: Callable[[str, str], None]) -> None:
-    """Download all into `folder` and check their digests; existing ones stay. Raises ImageFailed."""
+    """Download missing packages to `folder` and check their digests. Raises ImageFailed."""
     for tarball in tarballs:
         if await to_thread.run_sync(_is_tarball_intact, tarball, folder):
             continue
         if shutil.which("npm") is None:
-            raise ImageFailed(f"{tarball.name} is a package of npm's, and this machine has no npm", "apt install npm")
+            raise ImageFailed(f"{tarball.name} is an npm package, and this machine has no npm", "run apt install npm")
         on_each(tarball.name, tarball.version)
         argv = ["npm", "pack", "--silent", "--pack-destination", str(folder), f"{tarball.name}@{tarball.version}"]
         await run_for_lines(argv, folder=folder, timeout_s=limits.ENGINE_PULL_S)
         if not await to_thread.run_sync(_is_tarball_intact, tarball, folder):
-            raise ImageFailed(f"{tarball.file} did not come with the bytes that it must have", "run it again")
+            raise ImageFailed(f"{tarball.file} differs from its expected digest", "run the command again")
 
 
 def _is_tarball_intact(tarball: NpmTarball, folder: Path) -> bool:
@@ -257,7 +258,7 @@ def _is_tarball_intact(tarball: NpmTarball, folder: Path) -> bool:
 
 
 def tarball_entries(tarball: NpmTarball, tree: ImageTree) -> Iterator[ImageEntry]:
-    """The content of its tar, below one folder of any name, at its place in the image; and links to its programs."""
+    """The entries of the package at their paths in the image, and links to its programs."""
     root = f"{NODE_MODULES}/{tarball.name}"
     for entry in tree:
         path = entry.path.partition("/")[2]

@@ -1,4 +1,4 @@
-"""Turn the archive of a root file system into an image."""
+"""Build an image from the tar archive of a root file system."""
 
 from __future__ import annotations
 
@@ -37,11 +37,12 @@ AGAIN_S: Final = 0.2
 
 @asynccontextmanager
 async def hold_folder(folder: Path, on_wait: Callable[[], None] = lambda: None) -> AsyncIterator[None]:
-    """Create and lock `folder`; the lock ends with the process. `on_wait` is called once if another process has it."""
+    """Create and lock `folder`; the lock ends with the process. Calls `on_wait` once if another process has the
+    lock."""
     with _opened(folder) as lock:
         if not _taken(lock):
             on_wait()
-            # The kernel reports a free lock only to a blocked thread, which cannot be cancelled.
+            # Waiting for a lock blocks a thread, which cannot be cancelled, so this polls.
             while not _taken(lock):  # noqa: ASYNC110
                 await anyio.sleep(AGAIN_S)
         yield
@@ -60,18 +61,17 @@ def _taken(lock: IO[bytes]) -> bool:
     return True
 
 
-# The tar may come from anywhere: it is read within bounds and never unpacked. Usual parts of a system are made
-# harmless: a leading `/` is removed, and device nodes in `dev` are left out (the engine mounts its own). Entries that
-# are harmful, or would change meaning, are refused by name.
+# The tar is untrusted: it is read with limits and never unpacked. A leading `/` is removed, and device nodes in `dev`
+# are skipped (the engine mounts its own). Entries that are harmful, or whose meaning would change, are refused by name.
 
 READ_PIECE_BYTES: Final = 1 << 20
 IMAGE_PARTS: Final = ("layer.tar", "oci-layout")
-DAMAGED: Final = "make it anew, as by `tar -C FOLDER -cf root.tar .`"
+DAMAGED: Final = "create it again, for example with `tar -C FOLDER -cf root.tar .`"
 
 
 @contextmanager
 def read_tar_tree(tar: Path, scratch: Path) -> Iterator[ImageTree]:
-    """The tree of a tar, plain or packed by gzip, bzip2 or xz, while the block lasts; `scratch` is for unpacking it.
+    """Yield the tree of a tar, plain or compressed with gzip, bzip2 or xz; `scratch` is the path for decompressing it.
 
     Raises ImageFailed and OSError.
     """
@@ -83,7 +83,7 @@ def read_tar_tree(tar: Path, scratch: Path) -> Iterator[ImageTree]:
             tree = _tree(source, opened, tar.name)
             _end_with_zeros(source, opened, tar.name)
         except tarfile.TarError as error:
-            raise ImageFailed(f"{tar.name} is not a whole tar: {error}", DAMAGED) from error
+            raise ImageFailed(f"{tar.name} is not a complete tar: {error}", DAMAGED) from error
         source.is_in_headers = False
         yield tree
 
@@ -93,25 +93,21 @@ def _tree(source: _Bounded, opened: tarfile.TarFile, name: str) -> ImageTree:
     size_bytes = 0
     while (info := opened.next()) is not None:
         source.headers_bytes = 0
-        cast("list[tarfile.TarInfo]", vars(opened)["members"]).clear()  # It would keep them all.
+        cast("list[tarfile.TarInfo]", vars(opened)["members"]).clear()  # tarfile would keep all of them in memory.
         if info.size < 0:
             raise ImageFailed(
-                f"{name} is not a whole tar: `{printable_path(info.name)}` has a size below zero", DAMAGED
+                f"{name} is not a complete tar: `{printable_path(info.name)}` has a negative size", DAMAGED
             )
         size_bytes += info.size if info.isreg() else 0
         if size_bytes > limits.ROOTFS_BYTES_MAX:
             raise _too_large(name)
         _add(tree, opened, info)
         if len(tree) > limits.ROOTFS_FILES_MAX:
-            raise ImageFailed(
-                f"{name} holds more than {limits.ROOTFS_FILES_MAX:,} files", "leave out what is not needed"
-            )
+            raise ImageFailed(f"{name} has more than {limits.ROOTFS_FILES_MAX:,} files", "leave out unneeded files")
     if not len(tree):
-        raise ImageFailed(f"{name} holds no files", DAMAGED)
+        raise ImageFailed(f"{name} contains no files", DAMAGED)
     if "manifest.json" in tree and any(each.path.endswith(IMAGE_PARTS) for each in tree):
-        raise ImageFailed(
-            f"{name} is an image, not a root file system", f"docker load -i {name}, and name it by `image`"
-        )
+        raise ImageFailed(f"{name} is an image, not a root file system", f"run docker load -i {name}, and set `image`")
     return tree
 
 
@@ -133,46 +129,44 @@ def _add(tree: ImageTree, opened: tarfile.TarFile, info: tarfile.TarInfo) -> Non
         tree.add(entry(kind="file", size_bytes=info.size, content=content))
     elif not path.startswith("dev/"):
         raise ImageFailed(
-            f"`{printable_path(path)}` is {_special(info)}, which an image may not hold outside of dev",
+            f"`{printable_path(path)}` is {_special(info)}, which is not allowed outside of dev",
             f"leave it out: tar --exclude='{printable_path(path)}' …",
         )
 
 
 def path_in_image(name: str) -> str:
-    """The path inside for a name in a tar; empty for the root itself. Raises ImageFailed for one that leads out."""
+    """The path in the image for a name in a tar; empty for the root. Raises ImageFailed for a path outside of it."""
     parts = [part for part in name.split("/") if part not in ("", ".")]
     if ".." in parts:
-        raise ImageFailed(f"`{printable_path(name)}` leads out of the tar", DAMAGED)
+        raise ImageFailed(f"`{printable_path(name)}` points outside of the tar", DAMAGED)
     return "/".join(parts)
 
 
 def _special(info: tarfile.TarInfo) -> str:
     if info.ischr() or info.isblk():
         return "a device"
-    return "a named pipe" if info.isfifo() else f"something of the type {info.type!r}"
+    return "a named pipe" if info.isfifo() else f"an entry of type {info.type!r}"
 
 
 def _too_large(name: str) -> ImageFailed:
-    return ImageFailed(
-        f"{name} unpacks to more than {limits.ROOTFS_BYTES_MAX >> 30} GiB", "leave out what is not needed"
-    )
+    return ImageFailed(f"{name} unpacks to more than {limits.ROOTFS_BYTES_MAX >> 30} GiB", "leave out unneeded files")
 
 
 def _end_with_zeros(source: _Bounded, opened: tarfile.TarFile, name: str) -> None:
-    """A damaged header in the middle ends the reading as quietly as the real end: tell them apart."""
+    """Raise ImageFailed unless the tar ends with zeros: tarfile treats a damaged header like the end."""
     source.seek(opened.offset)
     if source.read(tarfile.BLOCKSIZE).strip(b"\0"):
         raise ImageFailed(f"{name} is damaged at byte {opened.offset}", DAMAGED)
 
 
 class _Bounded(io.BufferedIOBase):
-    """Reads a file; limits the bytes of one entry's headers, which `tarfile` reads into memory whole or in pieces."""
+    """Reads a file, and limits the size of the headers of one entry, which `tarfile` reads into memory."""
 
     def __init__(self, opened: IO[bytes]) -> None:
         self._opened = opened
         self.is_in_headers = True
         self.headers_bytes = 0
-        """Read so far for the headers of the current entry."""
+        """Bytes read so far for the headers of the current entry."""
 
     def read(self, size: int | None = -1, /) -> bytes:
         wanted_bytes = -1 if size is None else size
@@ -195,7 +189,7 @@ class _Bounded(io.BufferedIOBase):
 
 @contextmanager
 def _plain(tar: Path, scratch: Path) -> Iterator[Path]:
-    """The uncompressed tar; a temporary file for it is removed at the end."""
+    """Yield the uncompressed tar. A temporary file for it is removed at the end."""
     with tar.open("rb") as source:
         unpacked = _unpacked(source, tar.name)
         if unpacked is None:
@@ -220,15 +214,15 @@ def _copy(unpacked: Iterator[bytes], out: IO[bytes], name: str) -> None:
                 raise _too_large(name)
             out.write(piece)
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise ImageFailed(f"{name} cannot be unpacked: {error}", DAMAGED) from error
+        raise ImageFailed(f"{name} cannot be decompressed: {error}", DAMAGED) from error
     except OSError as error:
-        if error.errno is None:  # bzip2's word for damage.
+        if error.errno is None:  # bzip2 reports damage this way.
             raise ImageFailed(f"{name} cannot be unpacked: {error}", DAMAGED) from error
         raise
 
 
 def _unpacked(source: IO[bytes], name: str) -> Iterator[bytes] | None:
-    """The pieces that it unpacks to; None when it is not packed."""
+    """The decompressed pieces; None if the file is not compressed."""
     magic = source.read(6)
     source.seek(0)
     if magic.startswith(b"\x1f\x8b"):
@@ -243,7 +237,7 @@ def _unpacked(source: IO[bytes], name: str) -> Iterator[bytes] | None:
         return _unpacked_xz(source)
     if magic.startswith(b"\x28\xb5\x2f\xfd"):
         raise ImageFailed(
-            f"{name} is packed by zstd, which Python cannot unpack", f"zstd -d {name}, and name the result"
+            f"{name} is compressed with zstd, which planloop cannot read", f"run zstd -d {name}, and use the result"
         )
     return None
 
@@ -256,17 +250,18 @@ def _pieces(opened: IO[bytes]) -> Iterator[bytes]:
 
 @contextmanager
 def _able(name: str, packing: str) -> Iterator[None]:
-    """A Python that was built without a library's headers cannot import what needs it."""
+    """Report compression formats that this Python was built without."""
     try:
         yield
     except ImportError as error:
         raise ImageFailed(
-            f"{name} is packed by {packing}, which this Python cannot unpack", f"{packing} -d it"
+            f"{name} is compressed with {packing}, which this Python does not support",
+            f"decompress it with {packing} -d",
         ) from error
 
 
 def _unpacked_xz(source: IO[bytes]) -> Iterator[bytes]:
-    """As `lzma.open`, with a bound on the memory that a file may ask for."""
+    """Like `lzma.open`, with a limit on the memory that a file may require."""
     from lzma import FORMAT_XZ, LZMADecompressor, LZMAError
 
     packed = source.read(READ_PIECE_BYTES)
@@ -280,17 +275,17 @@ def _unpacked_xz(source: IO[bytes]) -> Iterator[bytes]:
             yield piece
             packed = source.read(READ_PIECE_BYTES) if stream.needs_input else b""
             if not packed and stream.needs_input:
-                raise EOFError("it ends in the middle")
-        packed = (stream.unused_data or source.read(READ_PIECE_BYTES)).lstrip(b"\0")  # Streams may be padded.
+                raise EOFError("unexpected end of file")
+        packed = (stream.unused_data or source.read(READ_PIECE_BYTES)).lstrip(b"\0")  # Streams may have padding.
 
 
-# The engine is the cache: an image with the digest's name is used as it is. Temporary files are removed afterwards,
-# also those of a process that was killed midway.
+# The engine is the cache: an image with the digest's name is reused. Temporary files are removed afterwards, also those
+# of a process that was killed.
 
 NAME: Final = "planloop/rootfs"
 WORK: Final = "rootfs"
 FORMAT: Final = b"planloop rootfs 1\n"
-"""In the digest, so that another way of writing them is another image."""
+"""Part of the digest. Change it if images are written differently."""
 PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64"}
 
@@ -298,7 +293,7 @@ ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64"}
 async def ensure_rootfs_image(
     tar: Path, engine: ContainerEngine, cache: Path, on_progress: Callable[[str], None]
 ) -> ImageFacts:
-    """The engine's image of `tar`, built in the folder `cache` if it is missing. Raises EngineFailed.
+    """Return the engine's image of `tar`, built in the folder `cache` if it is missing. Raises EngineFailed.
 
     The image has no command, runs as root by default, and has the owners, modes and times of the tar.
     """
@@ -318,18 +313,18 @@ async def _build_rootfs(
     tar: Path, digest: str, engine: ContainerEngine, work: Path, on_progress: Callable[[str], None]
 ) -> ImageFacts:
     if (there := await engine.image(f"{NAME}:{digest}")) is not None:
-        return there  # The previous holder of the folder has built it.
+        return there  # Another process has built it meanwhile.
     try:
-        on_progress(f"writes an image of {tar.name}")
+        on_progress(f"writing an image of {tar.name}")
         await to_thread.run_sync(write_rootfs, tar, work / "rootfs.tar", digest)
-        on_progress(f"gives the image of {tar.name} to the engine")
+        on_progress(f"loading the image of {tar.name} into the engine")
         return await engine.load(work / "rootfs.tar")
     finally:
         shutil.rmtree(work, ignore_errors=True)
 
 
 def rootfs_digest(tar: Path) -> str:
-    """What names the image of `tar`: of its bytes, whatever it is called. Raises OSError."""
+    """The digest that names the image of `tar`; depends only on its bytes. Raises OSError."""
     digest = hashlib.sha256(FORMAT)
     with tar.open("rb") as opened:
         _feed(opened, digest.update)
@@ -337,7 +332,7 @@ def rootfs_digest(tar: Path) -> str:
 
 
 def write_rootfs(tar: Path, archive: Path, digest: str) -> None:
-    """Writes the image of `tar` at `archive`. Raises ImageFailed and OSError."""
+    """Write the image of `tar` to `archive`. Raises ImageFailed and OSError."""
     archive.parent.mkdir(parents=True, exist_ok=True)
     machine = os.uname().machine
     settings = ImageSettings(ARCHITECTURES.get(machine, machine), env={"PATH": PATH}, workdir="/")
@@ -353,14 +348,16 @@ def _feed(opened: IO[bytes], update: Callable[[bytes], None]) -> None:
 def _failed(tar: Path, error: OSError) -> EngineFailed:
     match error.errno:
         case errno.ENOENT | errno.ENOTDIR | errno.EISDIR:
-            return EngineFailed(EngineErrorReason.NO_IMAGE, f"there is no file {tar}", "`rootfs` is the path of a tar")
+            return EngineFailed(
+                EngineErrorReason.NO_IMAGE, f"the file {tar} does not exist", "set `rootfs` to the path of a tar"
+            )
         case errno.EACCES | errno.EPERM:
             return EngineFailed(
-                EngineErrorReason.NO_IMAGE, f"{error.filename or tar} may not be opened", "chmod u+rw it"
+                EngineErrorReason.NO_IMAGE, f"no permission to open {error.filename or tar}", "run chmod u+rw on it"
             )
         case errno.ENOSPC | errno.EDQUOT:
             return EngineFailed(
-                EngineErrorReason.DISK_FULL, f"no room for an image of {tar.name}", "free some disk space"
+                EngineErrorReason.DISK_FULL, f"no disk space for an image of {tar.name}", "free some disk space"
             )
         case _:
             return EngineFailed(EngineErrorReason.BUILD_FAILED, f"{tar.name}: {error.strerror or error}")

@@ -1,4 +1,4 @@
-"""The stock images: their Debian and npm packages, the files they keep, and the small programs we add."""
+"""Definitions of the stock images: Debian and npm packages, files to keep, and added small programs."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from planloop.containers.engine.engine import EngineErrorReason, EngineFailed
 from planloop.containers.images.packages import NODE_MODULES, NpmTarball
 from planloop.schemas.frozen import frozen
 
-# Libraries need not be listed: those that a kept program is linked with are added. An image has the newest of Debian's
-# packages, and the npm versions that are written here.
+# Libraries need not be listed: those that a kept program is linked with are added. An image has the newest Debian
+# packages, and the npm versions listed here.
 
 PREFIX: Final = "planloop/"
 USER: Final = 1000
@@ -19,8 +19,10 @@ JAVA: Final = "usr/lib/jvm/java"
 
 @frozen
 class StockImage:
-    """apt resolves `packages`; those of the result that match `fetch` are downloaded. `keep` and `drop` are patterns of
-    paths, in which `*` matches any characters. `modules` of Java become a runtime. `npm` are npm packages.
+    """A stock image. apt resolves `packages`; packages of the result that match `fetch` are downloaded.
+
+    `keep` and `drop` are patterns of paths, in which `*` matches any characters. `modules` are Java modules for the
+    runtime. `npm` are npm packages.
     """
 
     name: str
@@ -40,7 +42,7 @@ _BASE_FILES: Final = ("usr/bin/busybox", "usr/bin/bash", "*/libgcc_s.so.1")
 CERTIFICATES: Final = "ca-certificates"
 _PYTHON_LIBRARIES: Final = """libbz2-1.0 libcrypt1 libexpat1 libffi* liblzma5 libncursesw6 libreadline8* libsqlite3-0*
     libssl3* libuuid1 libzstd1"""
-# Tests and an editor, what needs Kerberos or Berkeley DB, and what Debian's own tools import.
+# Tests and an editor, modules that need Kerberos or Berkeley DB, and modules of Debian's tools.
 _PYTHON_WITHOUT: Final = """*/__pycache__/* */config-3* */dist-packages/* */idlelib/* */lib-dynload/_dbm.*
     */lib-dynload/nis.* */lib2to3/* */pydoc_data/* */test/* */tests/*"""
 _JAVA_MODULES: Final = """java.base java.logging java.management java.naming java.net.http java.sql java.xml
@@ -185,16 +187,18 @@ STOCK: Final = {
 
 
 def missing_image_error(image: str) -> EngineFailed | None:
-    """Why the engine lacks `image`; None for an image that a registry may have.
+    """The error for a missing stock `image`; None for an image that a registry may have.
 
-    No registry is asked for a planloop name: it would be something else.
+    Images with planloop names are never pulled: a registry would have other images with these names.
     """
     if not image.startswith(PREFIX):
         return None
     name = image.removeprefix(PREFIX).split("@")[0].split(":")[0]
     if name in STOCK:
-        return EngineFailed(EngineErrorReason.NO_IMAGE, f"there is no image {image} yet", f"plan image make {name}")
-    return EngineFailed(EngineErrorReason.NO_IMAGE, f"there is no stock image {image}", f"there are {', '.join(STOCK)}")
+        return EngineFailed(
+            EngineErrorReason.NO_IMAGE, f"the image {image} was not built yet", f"run plan image make {name}"
+        )
+    return EngineFailed(EngineErrorReason.NO_IMAGE, f"unknown stock image {image}", f"use one of {', '.join(STOCK)}")
 
 
 CLOJURE_SCRIPT: Final = f"""\
@@ -276,4 +280,4 @@ async function main() {
 
 main().then((code) => process.exit(code))
 """
-"""Debian's npm has 390 packages; in a container without a network a plan only runs a package's scripts."""
+"""A replacement for npm, which has 390 packages in Debian: without a network, only a package's scripts can run."""

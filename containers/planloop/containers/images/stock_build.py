@@ -36,22 +36,22 @@ from planloop.schemas import limits
 from planloop.schemas.canonical_json import JsonObject, sha256_of_value
 from planloop.schemas.frozen import frozen, remade
 
-MAGIC: Final = b"\x7fELF\x02\x01"  # 64 bits, the low byte first: every Debian machine but s390x and 32-bit ARM.
+MAGIC: Final = b"\x7fELF\x02\x01"  # 64 bits, little-endian: all Debian architectures except s390x and 32-bit ARM.
 LOAD, DYNAMIC, INTERPRETER = 1, 2, 3
 NEEDED, STRINGS = 1, 5
 MERGED_USR_FOLDERS: Final = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
-"""Folders that are links to those of the same name in `usr`."""
+"""Folders that are links to the folders of the same name in `usr`."""
 
 
 def merged_usr_path(path: str) -> str:
-    """Where a package's file is once `bin`, `lib` … are links into `usr`."""
+    """The path of a package's file if `bin`, `lib` … are links into `usr`."""
     return f"usr/{path}" if path.partition("/")[0] in MERGED_USR_FOLDERS else path
 
 
 def library_closure(pool: Mapping[str, ImageEntry], chosen: Iterable[str]) -> set[str]:
-    """`chosen` with all that it links to and needs out of `pool`; symlinks that lead nowhere are left out.
+    """Return `chosen` with the link targets and libraries that it needs from `pool`, without dangling symlinks.
 
-    Raises ImageFailed for a library that is nowhere in the pool.
+    Raises ImageFailed for a library that the pool does not have.
     """
     libraries = _libraries(pool)
     todo, out = sorted(chosen), set[str]()
@@ -79,11 +79,11 @@ def _next(entry: ImageEntry, libraries: Mapping[str, str]) -> Iterator[str]:
             elif name in libraries:
                 yield libraries[name]
             else:
-                raise ImageFailed(f"`{entry.path}` needs {name}, which is in none of the packages that were fetched")
+                raise ImageFailed(f"`{entry.path}` needs {name}, which no downloaded package contains")
 
 
 def _libraries(pool: Mapping[str, ImageEntry]) -> dict[str, str]:
-    """The paths of libraries by name; of several, that of the folder in which all programs look."""
+    """The paths of libraries by name. Of several, the one in the default folder of the linker."""
     shared = [path for path in pool if ".so" in posixpath.basename(path) and pool[path].kind != "folder"]
     return {posixpath.basename(path): path for path in sorted(shared, key=lambda path: (-path.count("/"), path))}
 
@@ -103,7 +103,7 @@ def _leads_somewhere(pool: Mapping[str, ImageEntry], link: ImageEntry) -> bool:
 
 
 def needed_libraries(opened: IO[bytes]) -> tuple[str, ...]:
-    """The names of the libraries that it is linked with, and the path of what starts it; nothing for other files."""
+    """The libraries that a program is linked with, and the path of its interpreter; empty for other files."""
     content = opened.read(len(MAGIC))
     if content != MAGIC:
         return ()
@@ -126,21 +126,21 @@ def _text(content: bytes, at: int) -> str:
 
 
 PASSWD: Final = f"root:x:0:0:root:/root:/bin/sh\nplan:x:{USER}:{USER}:plan:/tmp:/bin/sh\n"
-"""A home that can be written in also where the root file system is read-only and `tmp` is memory."""
+"""A home folder that is writable even if the root file system is read-only."""
 GROUP: Final = f"root:x:0:\nplan:x:{USER}:\n"
 BUNDLE: Final = "etc/ssl/certs/ca-certificates.crt"
 
 
 @frozen
 class UnpackedPackages:
-    """Files by path, each with the package that it is from."""
+    """Files by path, each with its package."""
 
     entries: Mapping[str, ImageEntry]
     owners: Mapping[str, str]
 
 
 def unpack_packages(trees: Iterable[tuple[str, str, Iterable[ImageEntry]]]) -> UnpackedPackages:
-    """All files and links of (package, folder to put it in, its files), as root's, of 1970, with one of two modes."""
+    """All files and links of (package, target folder, files), owned by root, dated 1970, with one of two modes."""
     entries, owners = dict[str, ImageEntry](), dict[str, str]()
     for package, under, tree in trees:
         for entry in tree:
@@ -155,7 +155,7 @@ def unpack_packages(trees: Iterable[tuple[str, str, Iterable[ImageEntry]]]) -> U
 def choose_files(
     stock: StockImage, found: UnpackedPackages, applets: Sequence[str]
 ) -> tuple[ImageTree, frozenset[str]]:
-    """The tree of the image, and the packages that it has something of. Raises ImageFailed."""
+    """Return the tree of the image, and the packages that it has files of. Raises ImageFailed."""
     kept = library_closure(found.entries, [path for path in found.entries if _is_kept(path, stock)])
     packages = {found.owners[path] for path in kept}
     tree = ImageTree()
@@ -207,7 +207,7 @@ def _own(stock: StockImage, applets: Sequence[str], kept: set[str]) -> list[Imag
 
 
 def _bundle(found: UnpackedPackages) -> bytes:
-    """What installing `ca-certificates` would make of its files."""
+    """The bundle that installing `ca-certificates` would create from its files."""
     pieces = []
     for path in sorted(found.entries):
         content = found.entries[path].content
@@ -217,14 +217,14 @@ def _bundle(found: UnpackedPackages) -> bytes:
     return b"".join(pieces)
 
 
-# Everything is in one locked folder. Downloads stay until the archive is complete, so an interrupted build continues.
-# The archive stays, so an engine that lost its images gets them back quickly.
+# All files are in one locked folder. Downloads stay until the archive is complete, so an interrupted build continues.
+# The archive stays, so that an engine that lost its images gets them again quickly.
 
 MAKERS: Final = ("archive", "packages", "rootfs", "stock", "stock_build")
-"""The modules here by which packages become an image: with another text they may make another one of the same."""
+"""The modules that build images. Their source is part of the key, because a change may change the image."""
 JDK: Final = "openjdk-"
 OnProgress = Callable[[str, str], None]
-"""Told of each step, and now and then how far it is."""
+"""Called with each step, and from time to time with its progress."""
 
 
 @frozen
@@ -239,7 +239,7 @@ class BuiltImage:
 
     @property
     def tag(self) -> str:
-        """The name that stays with this very image."""
+        """The tag that refers only to this image."""
         return f"{PREFIX}{self.name}:{self.id.removeprefix('sha256:')[:12]}"
 
     def to_json(self) -> JsonObject:
@@ -263,7 +263,7 @@ def last_built_image(cache: Path, name: str) -> BuiltImage | None:
 
 
 async def is_loaded(engine: ContainerEngine, made: BuiltImage) -> bool:
-    """Whether the engine has that very image, and as the latest of its name."""
+    """Whether the engine has this image, also as `latest`."""
     latest = await engine.image(f"{PREFIX}{made.name}:latest")
     return latest is not None and await engine.image(made.tag) == latest
 
@@ -271,15 +271,15 @@ async def is_loaded(engine: ContainerEngine, made: BuiltImage) -> bool:
 async def build_stock_image(
     stock: StockImage, engine: ContainerEngine, cache: Path, on_progress: OnProgress
 ) -> BuiltImage:
-    """Has the image in the engine, of the packages as apt has them now, under its tag and as `latest`.
+    """Build the image from the current packages of apt, and load it into the engine under its tag and as `latest`.
 
     Raises ImageFailed and EngineFailed.
     """
     try:
-        async with hold_folder(cache, lambda: on_progress("waits for another `plan image make`", "")):
+        async with hold_folder(cache, lambda: on_progress("waiting for another `plan image make`", "")):
             made = await _archived(stock, cache, on_progress)
             if not await is_loaded(engine, made):
-                on_progress("gives it to the engine", "")
+                on_progress("loading it into the engine", "")
                 await engine.load(_archive(cache, made.name, made.key))
             return made
     except OSError as error:
@@ -288,7 +288,7 @@ async def build_stock_image(
 
 async def _archived(stock: StockImage, cache: Path, on_progress: OnProgress) -> BuiltImage:
     apt = Apt(cache / "apt")
-    on_progress("asks apt what it takes", "")
+    on_progress("resolving packages with apt", "")
     architecture = await apt.architecture()
     packages = await apt.needed(stock.packages, stock.fetch)
     there = last_built_image(cache, stock.name)
@@ -297,7 +297,7 @@ async def _archived(stock: StockImage, cache: Path, on_progress: OnProgress) -> 
     work = cache / "work" / stock.name
     try:
         await _fetch(apt, packages, work, on_progress)
-    except ImageFailed:  # The machine's lists may name packages that were replaced since.
+    except ImageFailed:  # The machine's lists may name packages that no longer exist.
         await apt.renew()
         packages = await apt.needed(stock.packages, stock.fetch)
         await _fetch(apt, packages, work, on_progress)
@@ -308,21 +308,21 @@ async def _archived(stock: StockImage, cache: Path, on_progress: OnProgress) -> 
 
 async def _fetch(apt: Apt, packages: Sequence[DebianPackage], work: Path, on_progress: OnProgress) -> None:
     size = sum(package.size_bytes for package in packages) / 1e6
-    step = f"fetches {len(packages)} package{'s' if len(packages) > 1 else ''}, {size:.1f} MB"
+    step = f"downloading {len(packages)} package{'s' if len(packages) > 1 else ''}, {size:.1f} MB"
     on_progress(step, "")
     come = 0
 
-    def tell(name: str, version: str) -> None:
+    def report(name: str, version: str) -> None:
         nonlocal come
         come += 1
         on_progress(step, f"{come}: {name} {version}")
 
-    await apt.fetch(packages, work / "packages", tell)
+    await apt.fetch(packages, work / "packages", report)
 
 
 async def _fetch_npm(tarballs: Sequence[images_packages.NpmTarball], work: Path, on_progress: OnProgress) -> None:
     if tarballs:
-        step = f"fetches {len(tarballs)} packages of npm's"
+        step = f"downloading {len(tarballs)} npm packages"
         on_progress(step, "")
         folder = work / "npm"
         await to_thread.run_sync(lambda: folder.mkdir(parents=True, exist_ok=True))
@@ -333,7 +333,7 @@ async def _fetch_npm(tarballs: Sequence[images_packages.NpmTarball], work: Path,
 
 @cache
 def _edition() -> str:
-    """What names the way in which images are made here."""
+    """The digest of the modules that build images."""
     return sha256_of_value({name: Path(__file__).with_name(f"{name}.py").read_text("utf-8") for name in MAKERS})
 
 
@@ -362,18 +362,18 @@ class _Making:
         self._work = work
 
     async def made(self, on_progress: OnProgress) -> BuiltImage:
-        """The archive in `cache`, alone of its name; `work` is gone."""
+        """Write the archive to `cache`, remove older ones of the same name and `work`, and return the image."""
         await to_thread.run_sync(self._clear)
-        on_progress("unpacks them", "")
+        on_progress("unpacking packages", "")
         for package in self._unpacked():
             await self._run(
                 "sh", "-c", 'exec dpkg-deb --fsys-tarfile "$1" >"$2"', "sh", self._deb(package), self._tar(package)
             )
         if self._stock.modules:
-            on_progress("makes a small Java runtime of them", "")
+            on_progress("building a small Java runtime", "")
             await self._link_java()
         applets = await self._applets()
-        on_progress("writes the image", "")
+        on_progress("writing the image", "")
         return await to_thread.run_sync(self._written, applets)
 
     def _clear(self) -> None:
@@ -386,7 +386,7 @@ class _Making:
         return await run_for_lines(argv, folder=self._work, timeout_s=limits.IMAGE_STEP_S)
 
     def _unpacked(self) -> list[DebianPackage]:
-        """Packages whose files are copied unchanged."""
+        """Packages whose files are copied without change."""
         return [each for each in self._packages if not (self._stock.modules and each.name.startswith(JDK))]
 
     def _deb(self, package: DebianPackage) -> Path:
@@ -396,7 +396,7 @@ class _Making:
         return self._work / "tars" / f"{package.name}.tar"
 
     async def _applets(self) -> list[str]:
-        """The names under which BusyBox is another program, as it says itself."""
+        """The names of the programs in BusyBox, from its own list."""
         (package,) = (package for package in self._packages if package.name == "busybox-static")
         await self._run("dpkg-deb", "-x", self._deb(package), "shell")
         (program,) = await to_thread.run_sync(lambda: list((self._work / "shell").glob("**/bin/busybox")))
@@ -438,7 +438,9 @@ class _Making:
             yield runtime, f"{JAVA}/", read_folder_tree(self._work / "jre")
         for tarball in self._npm:
             packed = self._work / "npm" / tarball.file
-            tree = stack.enter_context(read_tar_tree(packed, packed.with_suffix("")))  # A scratch folder for each.
+            tree = stack.enter_context(
+                read_tar_tree(packed, packed.with_suffix(""))
+            )  # A separate scratch path for each.
             yield tarball.name, "", images_packages.tarball_entries(tarball, tree)
 
     def _settings(self, versions: dict[str, str]) -> ImageSettings:
@@ -455,7 +457,7 @@ class _Making:
 
 
 def _java_home(jdk: Path) -> Path:
-    """The JDK in a folder, made to find its settings there too, which are links to where they would be installed."""
+    """The JDK in a folder, with its links to settings changed to point into the folder."""
     for path in jdk.rglob("*"):
         if path.is_symlink() and (target := path.readlink()).is_absolute():
             path.unlink()

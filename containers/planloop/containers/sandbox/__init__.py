@@ -1,1 +1,1 @@
-"""Sandboxes for commands: cgroup limits, bubblewrap, or a container."""
+"""Sandboxes for commands: cgroup limits (tier 1), bubblewrap (tier 2), or a container (tier 3)."""

@@ -1,9 +1,9 @@
 """Build the `bwrap` command line for a sandboxed command (tier 2).
 
-The command sees only what is named: the system's programs, read only; the plan's folder, read only; the workspace,
-writable except for files that control the plan (`.git`, the plan file, programs that answer hooks). `.plan` and the
-owner's home are empty folders; for a command that is alone, so is the plan's folder outside the workspace.
-`planloop.containers.sandbox.write_guard` lists the guarded files. Processes, names, IPC and the network are private.
+The command sees only the system's programs, read-only; the plan's folder, read-only; and the workspace, writable except
+for files that control the plan (`.git`, the plan file, programs that answer hooks). `.plan` and the owner's home are
+empty folders; with `alone: true`, so is the plan's folder outside the workspace.
+`planloop.containers.sandbox.write_guard` lists the guarded files. Processes, host name, IPC and network are private.
 """
 
 from __future__ import annotations
@@ -28,27 +28,30 @@ SECRETS: Final = (
 )
 RESOLVERS: Final = ("/run/systemd/resolve", "/run/resolvconf", "/run/NetworkManager/resolv.conf")
 KERNEL: Final = tuple(f"/proc/{name}" for name in ("sys", "sysrq-trigger", "irq", "bus", "fs", "acpi", "scsi"))
-"""Where root steers the kernel by its number alone, without any capability."""
+"""Paths by which a process with user id 0 controls the kernel, even without capabilities."""
 
 MASKED: Final = ("/proc/keys", "/proc/key-users")
 FIRST_MEMORY: Final = ("/proc/1/mem", "/proc/1/task/1/mem")
-"""The keys of this machine, and the memory of the sandbox's first process, which reports the end of the command. The
-latter is always there inside, also where the machine's own `/proc` is mounted with `hidepid` and does not show it."""
+"""The keys of this machine, and the memory of the sandbox's first process, which reports the end of the command.
+
+The latter always exists inside, even if `hidepid` hides it in the machine's `/proc`.
+"""
 
 PROXY_FOLDER: Final = "/run/planloop"
 SPACES: Final = ("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try")
 LAUNCH: Final = 'trap "" TERM HUP INT; exec 3<"$1" || exit 126; shift; exec "$@"'
-"""Bubblewrap ignores signals to its group: it ends with the command, or by KILL. The first argument is the file with
-the filter of system calls, which bubblewrap reads from descriptor 3.
+"""Makes bubblewrap ignore signals to its group: it ends with the command, or by KILL.
+
+The first argument is the file with the seccomp filter, which bubblewrap reads from descriptor 3.
 """
 
 
 @frozen
 class SandboxHome:
-    """What a sandbox needs to know about its plan; absolute paths without links.
+    """Paths of the plan and the machine for its sandboxes; absolute and without links.
 
-    `folder` is the plan's; `programs` are folders that the product's own programs run from, `python` the interpreter.
-    `machine` is this machine's type, as `uname -m` prints it.
+    `folder` is the plan's folder; `programs` are folders with planloop's own programs, `python` is the interpreter.
+    `machine` is the type of this machine, as `uname -m` prints it.
     """
 
     folder: str
@@ -60,10 +63,10 @@ class SandboxHome:
 
 @frozen
 class BwrapPrograms:
-    """What encloses: the program `bwrap`, the file with the filter of system calls, and its name for `keyctl`.
+    """Parts of the sandbox: the program `bwrap`, the file with the seccomp filter, and the number of `keyctl`.
 
-    `door` is the folder with the proxy's socket, which is `proxy` in it; empty without one. `bound` is how many
-    processes there may be, None where a cgroup bounds them.
+    `door` is the folder with the proxy's socket `proxy`; empty without a proxy. `bound` is the maximal number of
+    processes, None if a cgroup limits them.
     """
 
     bwrap: str
@@ -74,9 +77,9 @@ class BwrapPrograms:
 
 
 def bwrap_argv(means: BwrapPrograms, home: SandboxHome, command: ProcessCommand) -> list[str]:
-    """The words that run `command` enclosed. Raises SandboxUnfit."""
+    """Return the command line that runs `command` in a sandbox. Raises SandboxUnfit."""
     box = command.sandbox
-    assert box is not None, "it asks for an enclosure"
+    assert box is not None, "the command has a sandbox"
     flags = [*SPACES, *(() if box.network else ("--unshare-net",)), "--disable-userns"]
     flags += ["--cap-drop", "ALL", "--die-with-parent", "--hostname", "planloop", "--seccomp", "3"]
     inner = command.argv or ("/bin/sh", "-c", command.shell)
@@ -84,8 +87,8 @@ def bwrap_argv(means: BwrapPrograms, home: SandboxHome, command: ProcessCommand)
     entry = (home.python, "-I", "-S", str(Path(__file__).with_name("entry.py")))
     cwd = os.path.realpath(command.cwd)
     if is_below(cwd, home.folder) and cwd != _written(home.folder, command.cwd):
-        # The caller names the folder that was checked, which had no links inside the plan's folder.
-        raise SandboxUnfit(f"its folder {command.cwd} is behind a link that leads to {cwd}")
+        # The caller passes the folder that was checked, which had no links inside the plan's folder.
+        raise SandboxUnfit(f"its folder {command.cwd} is reached through a link, which points to {cwd}")
     words = [*flags, *_mounts(home, command, means.door), "--chdir", cwd, "--"]
     told = [_identity(home.folder, cwd), str(means.keyctl), "-" if means.bound is None else str(means.bound), *way]
     return ["/bin/sh", "-c", LAUNCH, "sh", means.calls, means.bwrap, *words, *entry, *told, *inner]
@@ -101,12 +104,12 @@ def _written(folder: str, cwd: str) -> str:
 
 
 def _identity(folder: str, cwd: str) -> str:
-    """The identity of the folder `cwd`, found without following a link. Raises SandboxUnfit.
+    """Return the identity of the folder `cwd` without following links. Raises SandboxUnfit.
 
-    A process that can write around it could put a link in its place before the mount: then the identity differs inside.
+    A process that can write its parent could replace it by a link before the mount; then the identity inside differs.
     """
     if not is_below(cwd, folder):
-        raise SandboxUnfit(f"its folder {cwd} is outside the plan's: give the task a `cwd` in the plan's folder")
+        raise SandboxUnfit(f"its folder {cwd} is outside of the plan's folder. Set a `cwd` inside the plan's folder")
     handles: list[int] = []
     try:
         for step in (folder, *filter(None, cwd[len(folder) :].split("/"))):
@@ -114,7 +117,7 @@ def _identity(folder: str, cwd: str) -> str:
             handles.append(os.open(step, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=last))
         found = os.fstat(handles[-1])
     except OSError as error:
-        raise SandboxUnfit(f"its folder {cwd} is not there as a folder: {error.strerror}") from error
+        raise SandboxUnfit(f"its folder {cwd} cannot be opened: {error.strerror}") from error
     finally:
         for handle in handles:
             os.close(handle)
@@ -123,7 +126,7 @@ def _identity(folder: str, cwd: str) -> str:
 
 def _mounts(home: SandboxHome, command: ProcessCommand, door: str) -> Iterator[str]:
     box = command.sandbox
-    assert box is not None, "it asks for an enclosure"
+    assert box is not None, "the command has a sandbox"
     size = str(limits.SANDBOX_TMP_BYTES)
     yield from _system()
     yield from ("--proc", "/proc", *_seen(KERNEL))
@@ -166,9 +169,9 @@ def _system() -> Iterator[str]:
 
 
 def private_paths(folder: str) -> Iterator[str]:
-    """Files and folders in `folder` that not every user of this machine may read: the owner may be root, who may.
+    """Files and folders in `folder` that not all users of this machine may read. They matter if the owner is root.
 
-    Paths in SECRETS, or below a returned folder, are left out. It takes 3 ms for 1,500 files.
+    Omits paths in SECRETS, and paths below a returned folder. Takes 3 ms for 1,500 files.
     """
     folders = [folder]
     while folders:
@@ -194,7 +197,7 @@ def _seen(paths: Iterable[str]) -> Iterator[str]:
 
 
 def _outermost(paths: Iterable[str]) -> list[str]:
-    """`paths` without links, those of the system and those below others left out."""
+    """Resolve links in `paths`, and drop paths of the system and paths below others."""
     out: list[str] = []
     for path in sorted({os.path.realpath(path) for path in paths}):
         if not any(is_below(path, other) for other in (*SYSTEM, *out)):
@@ -203,7 +206,7 @@ def _outermost(paths: Iterable[str]) -> list[str]:
 
 
 def _on_path(command: ProcessCommand, home: SandboxHome) -> list[str]:
-    """Folders of programs that a person has in PATH outside the system's: their own tools are theirs to lend."""
+    """Folders in PATH outside of the system folders: users may let commands use their own programs."""
     named = [path for path in command.env.get("PATH", "").split(":") if path.startswith("/") and path != "/"]
     folders = [path for path in named if Path(path).name in ("bin", "sbin", "shims")]
     kept = (*home.programs, home.folder, command.cwd)
@@ -212,7 +215,7 @@ def _on_path(command: ProcessCommand, home: SandboxHome) -> list[str]:
 
 def _workspace(home: SandboxHome, command: ProcessCommand) -> Iterator[str]:
     box = command.sandbox
-    assert box is not None, "it asks for an enclosure"
+    assert box is not None, "the command has a sandbox"
     cwd = os.path.realpath(command.cwd)
     writable = [cwd, *(os.path.realpath(path) for path in box.writable if Path(path).exists())]
     state = f"{home.folder}/{STATE}"
@@ -237,6 +240,6 @@ def _refuse(path: str, home: SandboxHome) -> None:
     if home.owner_home and is_below(home.owner_home, home.folder):
         raise SandboxUnfit(f"{HOLDS_HOME.format(home.folder)}: {ELSEWHERE}")
     if is_below(home.folder, path) and path != home.folder:
-        raise SandboxUnfit(f"its folder {path} is around the plan's: give the task a `cwd` in the plan's folder")
+        raise SandboxUnfit(f"its folder {path} contains the plan's folder. Set a `cwd` inside the plan's folder")
     if any(is_below(path, place) for place in SYSTEM) or path == "/":
-        raise SandboxUnfit(f"its folder {path} is the system's: give the task a `cwd` in the plan's folder")
+        raise SandboxUnfit(f"its folder {path} is a system folder. Set a `cwd` inside the plan's folder")

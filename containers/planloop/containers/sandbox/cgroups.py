@@ -1,8 +1,8 @@
 """Limit the memory and processes of a command with cgroups, version 1 and 2.
 
-One folder for each operation, `planloop/<plan>/<op>` below the owner's own group, so that the owner's bounds include
-its commands. The launched process enters the group before it becomes the command; the folders of a killed owner are
-found by name. If no folder can be created (most users are not root), `found` returns None and rlimits must do.
+Each operation has a group `planloop/<plan>/<op>` below the owner's own group, so that the owner's limits include its
+commands. The launched process enters the group before it becomes the command. Groups that a killed owner left are found
+by name. If no group can be created (most users are not root), `find_cgroups` returns None and rlimits are used.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ ROOT: Final = Path("/sys/fs/cgroup")
 OURS: Final = "planloop"
 NEEDED: Final = ("memory", "pids")
 ENTER: Final = 'n=$1; shift; while [ "$n" -gt 0 ]; do echo $$ >"$1/cgroup.procs" || exit 126; shift; n=$((n-1)); done; '
-"""A line of shell at the start of a launch: enters the next `$1` folders, and leaves the remaining arguments."""
+"""Shell code for the start of a launch: enters the groups in the next `$1` arguments, and removes these arguments."""
 
 
 @frozen
 class LimitEvents:
-    """What the kernel did about bounds: how many kills for memory, and whether it refused processes."""
+    """How the kernel enforced limits: the number of kills for memory, and whether it refused new processes."""
 
     memory_kills: int = 0
     refused_processes: int = 0
@@ -34,13 +34,13 @@ class LimitEvents:
 
 @frozen
 class PlanCgroups:
-    """`places` are the parent folders of a plan's groups, by what they bound; with version 2 it is one for both."""
+    """Cgroups of a plan. `places` are their parent folders by controller; version 2 has one for both."""
 
     places: tuple[tuple[str, Path], ...]
     is_unified: bool
 
     def make(self, op: str, memory_bytes: int | None, processes: int | None) -> tuple[str, ...]:
-        """The folders of `op`, with its bounds. Raises OSError."""
+        """Create the groups of `op` with its limits, and return their folders. Raises OSError."""
         for _, place in self.places:
             place.mkdir(parents=True, exist_ok=True)
             if self.is_unified:
@@ -67,8 +67,8 @@ class PlanCgroups:
         with suppress(OSError):
             (folder / "memory.memsw.limit_in_bytes").write_text(str(size))
 
-    def told(self, op: str) -> LimitEvents:
-        """What happened in the folders of `op`; nothing where there are none."""
+    def limit_events(self, op: str) -> LimitEvents:
+        """How the kernel enforced the limits of `op`; no events if it has no groups."""
         places = dict(self.places)
         memory, pids = places["memory"] / op, places["pids"] / op
         events = memory / ("memory.events" if self.is_unified else "memory.oom_control")
@@ -77,9 +77,9 @@ class PlanCgroups:
         )
 
     def remove(self, op: str) -> bool:
-        """Kill all processes in the folders of `op`, and remove them; return whether all are gone.
+        """Kill all processes in the groups of `op` and remove the groups; return whether that succeeded.
 
-        The plan's own folders are removed with the last one.
+        The plan's folders are removed with the last group.
         """
         for folder in self._folders(op):
             for pid in _members(folder):
@@ -93,12 +93,12 @@ class PlanCgroups:
         return not any(folder.exists() for folder in self._folders(op))
 
     def ops(self) -> list[str]:
-        """The operations that have folders."""
+        """The operations that have groups."""
         found = {entry.name for _, place in self.places for entry in _entries(place) if entry.is_dir()}
         return sorted(found)
 
     def close(self) -> None:
-        """Removes the plan's folders when they are empty."""
+        """Remove the plan's folders if they are empty."""
         for _, place in self.places:
             with suppress(OSError):
                 place.rmdir()
@@ -110,7 +110,7 @@ class PlanCgroups:
 
 
 def find_cgroups(plan: str, root: Path = ROOT, own: Path = Path("/proc/self/cgroup")) -> PlanCgroups | None:
-    """The groups that the plan may bound its commands with; None where it may not. Nothing is made yet."""
+    """Return the cgroups for the commands of the plan; None without permission. Creates nothing yet."""
     try:
         lines = [line.split(":", 2) for line in own.read_text().splitlines()]
     except OSError:
@@ -133,8 +133,8 @@ def _version_2(plan: str, root: Path, lines: Sequence[Sequence[str]]) -> PlanCgr
     if own is None or not (root / "cgroup.controllers").is_file():
         return None
     place = root / own.strip("/") / OURS / plan
-    # A group with processes of its own, as a person's usually is, hands nothing down; the kernel's root does. That is
-    # the one without a type: what a container sees as its root is a group like any other.
+    # A group with processes, like that of a login session, cannot enable controllers for children, except for the real
+    # root group. That one has no `cgroup.type`: the root that a container sees is an ordinary group.
     is_root = place.parent.parent == root and not (root / "cgroup.type").exists()
     have = (place.parent.parent / ("cgroup.controllers" if is_root else "cgroup.subtree_control")).read_text().split()
     if not set(NEEDED) <= set(have):

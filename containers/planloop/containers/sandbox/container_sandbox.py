@@ -1,4 +1,4 @@
-"""Containers as sandboxes (tier 3): what `exec_in_container` is given to run a command there."""
+"""Containers as sandboxes (tier 3): prepare commands for `exec_in_container`."""
 
 from __future__ import annotations
 
@@ -15,20 +15,21 @@ from planloop.schemas.frozen import frozen
 
 EXEC_PROGRAM: Final = Path(__file__).with_name("exec_in_container.py")
 OF_THIS_MACHINE: Final = frozenset({"PATH", "HOME", "LANG", "TMPDIR"})
-"""Variables that mean something here and nothing in a container, which has its own."""
+"""Variables of this machine that are not passed to a container, which has its own."""
 
 _GONE: Final = frozenset({EngineErrorReason.NOT_FOUND, EngineErrorReason.NOT_RUNNING})
 
 
 class SandboxContainers(Protocol):
-    """The containers of a plan as places to run commands in."""
+    """The containers of a plan as sandboxes for commands."""
 
     def enclosed(self, op: str, command: ProcessCommand) -> tuple[str, ProcessCommand]:
-        """Its container's id, and what to run here so that it runs there, marked `op`. Raises SandboxUnfit."""
+        """Return the container's id, and the local command that runs `command` in it, marked `op`. Raises
+        SandboxUnfit."""
         ...
 
     async def end(self, ref: str, op: str) -> bool:
-        """Ends what `op` has left running in the container `ref`; whether that could be done."""
+        """Kill the processes of `op` in the container `ref`; return whether that succeeded."""
         ...
 
 
@@ -37,7 +38,7 @@ class NoSandboxContainers:
 
     def enclosed(self, op: str, command: ProcessCommand) -> tuple[str, ProcessCommand]:
         del op, command
-        raise SandboxUnfit("there are no containers here")
+        raise SandboxUnfit("this process has no containers")
 
     async def end(self, ref: str, op: str) -> bool:
         del ref, op
@@ -46,13 +47,13 @@ class NoSandboxContainers:
 
 @frozen
 class SandboxContainer:
-    """A running container: the engine's `id`, and where it mounts folders of this machine, both absolute."""
+    """A running container: its id in the engine, and its mounts of folders of this machine, as absolute paths."""
 
     id: str
     mounts: Mapping[str, str] = field(default_factory=dict)
 
     def place_of(self, cwd: str) -> str:
-        """Where the folder `cwd` is inside; empty, for the image's own folder, when it is not there."""
+        """The path of the folder `cwd` inside; empty, for the image's working directory, if it is not mounted."""
         at = Path(cwd)
         for folder in (at, *at.parents):
             if str(folder) in self.mounts:
@@ -61,7 +62,7 @@ class SandboxContainer:
 
 
 class EngineSandboxContainers:
-    """Containers of an engine on this machine. `find` returns the container of a name, or why there is none."""
+    """Containers of an engine on this machine. `find` returns the container with a name, or why it is not available."""
 
     def __init__(
         self,
@@ -77,23 +78,23 @@ class EngineSandboxContainers:
 
     def enclosed(self, op: str, command: ProcessCommand) -> tuple[str, ProcessCommand]:
         box = command.sandbox
-        assert box is not None, "it asks for a container"
+        assert box is not None, "the command has a container"
         scheme, _, path = self._address.partition("://")
         if scheme != "unix":
             raise SandboxUnfit(
-                f"the engine is at {self._address}: commands are run in containers through a unix socket"
+                f"the engine is at {self._address}, but commands in containers need an engine at a unix socket"
             )
         container = self._find(box.container)
         if isinstance(container, str):
             raise SandboxUnfit(container)
         names = ",".join(sorted(set(command.env) - OF_THIS_MACHINE))
         given = "in" if command.stdin else "-"
-        # An engine takes both outputs by themselves, and their order would be lost.
+        # The engine separates both outputs, which would lose their order.
         inner = command.argv or ("/bin/sh", "-c", f"exec 2>&1\n{command.shell}")
         folder = container.place_of(command.cwd) if box.inside is None else box.inside
         told = (path, container.id, op, folder, names, given)
         argv = (self._python, "-I", "-S", str(EXEC_PROGRAM), *told, *inner)
-        # The container's own bounds apply: the local process only represents the command.
+        # The container's limits apply. The local process only represents the command.
         return container.id, replace(
             command,
             cwd="/",

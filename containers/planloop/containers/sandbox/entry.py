@@ -1,13 +1,13 @@
-"""The first program inside a sandbox: checks its folder and its syscall filter, drops the keyring, runs the command.
+"""The first program in a sandbox: checks folder and seccomp filter, drops the keyring, runs the command.
 
-It also leaves the session, undoes what kept the sandbox alive, sets bounds, and opens the way out to the proxy.
+It also leaves the session, restores signal handling, sets limits, and connects to the proxy.
 
-Run as `python -I -S entry.py FOLDER KEYCTL BOUND DOOR PORT ARGV…`: FOLDER is the device and number of the folder,
-KEYCTL the number of that system call, BOUND how many processes there may be, DOOR the unix socket of the proxy outside
-and PORT where commands find it here; `-` for none. Knows nothing of the rest of the product.
+Run as `python -I -S entry.py FOLDER KEYCTL BOUND DOOR PORT ARGV…`: FOLDER is the device and inode of the folder,
+KEYCTL the number of that system call, BOUND the maximal number of processes, DOOR the unix socket of the proxy outside
+and PORT the port of the proxy inside; `-` for none. It imports nothing else of planloop.
 
-The command's variables come by names that mean nothing to the programs outside that enclose it: `LD_PRELOAD` of a task
-is for its command alone.
+The command's variables have other names until here, so that they do not affect the programs outside: a task's
+`LD_PRELOAD` is only for its command.
 """
 
 from __future__ import annotations
@@ -36,25 +36,25 @@ _BACK = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGPIPE, signal.SI
 
 
 def hide_variables(env: Mapping[str, str]) -> dict[str, str]:
-    """The variables `env` of a command by the names that they have on their way in."""
+    """Rename the variables `env` of a command for the way into the sandbox."""
     return {f"{PREFIX}{name}": value for name, value in env.items()}
 
 
 def restore_variables(env: Mapping[str, str]) -> dict[str, str]:
-    """The variables that came in as `env`, with those of the command by their own names again."""
+    """Inverse of `hide_variables` for all variables `env` of this process."""
     own = {name.removeprefix(PREFIX): value for name, value in env.items() if name.startswith(PREFIX)}
     return {**{name: value for name, value in env.items() if not name.startswith(PREFIX)}, **own}
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Becomes the command; returns only when there is no such program."""
+    """Become the command. Returns only if it cannot be run."""
     folder, keyctl, bound, door, port, *argv = arguments
     found = os.stat(".")  # noqa: PTH116 - what starts each command imports little
     is_moved = folder != f"{found.st_dev}:{found.st_ino}"
-    if why := "its folder was put out of its place" if is_moved else _keys_left(int(keyctl)):
-        print(f"{why}: nothing was run", file=sys.stderr)  # noqa: T201
+    if why := "its folder was replaced" if is_moved else _keys_left(int(keyctl)):
+        print(f"{why}: the command was not run", file=sys.stderr)  # noqa: T201
         return MOVED_EXIT
-    for number in _BACK:  # Bubblewrap was started deaf to them, so that the command has its grace.
+    for number in _BACK:  # Bubblewrap ignores these signals, so that the command gets its grace period.
         signal.signal(number, signal.SIG_DFL)
     if door != NONE:
         _open_way(door, int(port))
@@ -63,7 +63,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         os.execvpe(argv[0], argv, restore_variables(os.environ))  # noqa: TID251 - a program of its own
     except OSError as error:
-        print(f"{argv[0]}: there is no such program in here: {error.strerror}", file=sys.stderr)  # noqa: T201
+        print(f"{argv[0]}: not found in the sandbox: {error.strerror}", file=sys.stderr)  # noqa: T201
         return NOT_FOUND_EXIT
 
 
@@ -71,26 +71,26 @@ def _keys_left(keyctl: int) -> str:
     """Join a new session keyring and refuse every later call to `keyctl`. Return the reason if that fails."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(PR_GET_SECCOMP, 0, 0, 0, 0) != FILTERED:
-        return "the filter of system calls is not in force"
-    # A kernel without keys has none to leave, and where a filter around this one refuses the call, none are reached.
+        return "the seccomp filter is not active"
+    # ENOSYS: the kernel has no keys. EPERM: an outer filter refuses the call, so the keys are not accessible.
     if libc.syscall(keyctl, JOIN_SESSION_KEYRING, None) < 0 and ctypes.get_errno() not in (errno.ENOSYS, errno.EPERM):
-        return f"no session keyring can be made: {os.strerror(ctypes.get_errno())}"
-    # Load the number; is it `keyctl`? Then EPERM, else allow. Other ABIs are refused by the filter around this one.
+        return f"cannot create a session keyring: {os.strerror(ctypes.get_errno())}"
+    # Load the number. If it is `keyctl`, return EPERM, else allow. The outer filter refuses other ABIs.
     lines = ((0x20, 0, 0, 0), (0x15, 0, 1, keyctl), (0x06, 0, 0, 0x50000 | errno.EPERM), (0x06, 0, 0, 0x7FFF0000))
     program = ctypes.create_string_buffer(b"".join(struct.pack("<HBBI", *line) for line in lines))
     whole = struct.pack("HxxxxxxQ", len(lines), ctypes.addressof(program))
     if libc.prctl(PR_SET_SECCOMP, FILTERED, whole, 0, 0):
-        return f"the filter of system calls cannot be added to: {os.strerror(ctypes.get_errno())}"
+        return f"cannot extend the seccomp filter: {os.strerror(ctypes.get_errno())}"
     return ""
 
 
 def _open_way(door: str, port: int) -> None:
-    """Listens before the command begins, in a process that lives as long as the enclosure."""
+    """Listen for proxy connections before the command starts, in a process that lives as long as the sandbox."""
     listening = socket.create_server(("127.0.0.1", port), backlog=CONNECTIONS_MAX)
     if os.fork():
         listening.close()
         return
-    os.setsid()  # The group's TERM is for the command.
+    os.setsid()  # Signals to the group are for the command.
     nothing = os.open("/dev/null", os.O_RDWR)
     for number in range(3):
         os.dup2(nothing, number)

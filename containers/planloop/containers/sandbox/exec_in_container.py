@@ -1,14 +1,14 @@
 """A program that runs one command in a container and passes on its output, exit code and signals.
 
-Standard library only. It runs under the shim, so the end of the command is recorded even if the owner dies, and the
-next owner adopts it. It speaks to the engine's socket itself: a second of start-up is too much for a shell line. TERM
-is passed on to every process with the mark; after a KILL of this program, the owner kills by the mark. Processes that
-the command leaves running are killed here. If the command can have a cgroup (`planloop.containers.engine.exec_kill`),
-it waits until it is in there, so that no child escapes. Secrets of the container are masked before its output is
+Standard library only. It runs under the shim, so the end of the command is recorded even if the owner crashes, and the
+next owner adopts it. It talks to the engine's socket directly, because the `docker` package takes a second to load.
+TERM is sent to every process with the mark; if this program is killed, the owner kills by the mark. Processes that the
+command leaves running are killed here. If the command can have a cgroup (`planloop.containers.engine.exec_kill`), it
+starts only after it was moved there, so that no child escapes. Secrets of the container are masked before its output is
 stored (`planloop.containers.engine.secret_env`).
 
-`python -I -S exec_in_container.py SOCKET CONTAINER MARK WORKDIR NAMES STDIN ARGV…`: NAMES are the variables to pass
-on, separated by commas; STDIN is `in` if there is input.
+`python -I -S exec_in_container.py SOCKET CONTAINER MARK WORKDIR NAMES STDIN ARGV…`: NAMES are the variables to pass on,
+separated by commas; STDIN is `in` if there is input.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-# Found by its path: a bare interpreter has no installed packages. The portions of a checkout are siblings.
+# A bare interpreter has no installed packages. In a checkout, the portions of the package are siblings.
 sys.path.append(str(Path(__file__).resolve().parents[3]))
 sys.path.extend(str(Path(__file__).resolve().parents[4] / portion) for portion in ("reconciler", "schemas"))
 
@@ -44,12 +44,12 @@ PIECE_BYTES = 1 << 16
 LOOK_S = 0.01
 LOOK_LAST_S = 0.5
 CALL_S = 30.0
-GONE_S = 1.0  # By then, an engine reports the death of a container after that of its commands.
+GONE_S = 1.0  # An engine reports the end of a container at most this long after the end of its commands.
 KILLED_EXIT = 137
 GATE = 'IFS= read -r go && [ "$go" = go ] || exit 126; exec "$@"'
 GO = b"go\n"
 CLOSED_GATE = f"{GATE} </dev/null"
-"""Lines of sh that become the command when they read `go`; the command's input follows, if any."""
+"""Shell code that becomes the command when it reads `go`; the command's input follows, if any."""
 
 TERM_SCRIPT = r"""
 for folder in /proc/[0-9]*; do
@@ -63,11 +63,11 @@ done
 
 
 class EngineRefusedExec(Exception):
-    """The engine refused; `str()` is its message."""
+    """The engine refused a request; `str()` is its message."""
 
 
 class EngineConnection(http.client.HTTPConnection):
-    """A connection to the engine, by its unix socket."""
+    """A connection to the engine's unix socket."""
 
     def __init__(self, path: str) -> None:
         super().__init__("engine", timeout=CALL_S)
@@ -87,7 +87,7 @@ class ExecContainer:
         self._name = name
 
     def ask(self, method: str, where: str, body: object = None) -> Any:
-        """The engine's answer. Raises EngineRefusedExec, OSError."""
+        """Send a request and return the engine's response. Raises EngineRefusedExec, OSError."""
         line = EngineConnection(self._path)
         try:
             line.request(method, where, json.dumps(body) if body is not None else None, _JSON)
@@ -101,7 +101,7 @@ class ExecContainer:
         return said
 
     def make(self, argv: Sequence[str], **more: object) -> str:
-        """A command that can be begun; its id."""
+        """Create an exec and return its id."""
         options = {"AttachStdout": True, "AttachStderr": True, "Tty": False, "Cmd": list(argv), **more}
         return str(self.ask("POST", f"/containers/{self._name}/exec", options)["Id"])
 
@@ -116,12 +116,12 @@ class ExecContainer:
         head, _, rest = data.partition(b"\r\n\r\n")
         status = head.split(b" ", 2)[1:2]
         if status not in ([b"101"], [b"200"]):
-            raise EngineRefusedExec(rest.decode(errors="replace").strip() or "the command could not be begun")
+            raise EngineRefusedExec(rest.decode(errors="replace").strip() or "the command could not be started")
         stream.settimeout(None)
         return stream, rest
 
     def state(self, command: str) -> dict[str, Any]:
-        """How far it is, once it has ended."""
+        """Wait for the end of the command and return its state."""
         pause_s = LOOK_S
         while (state := dict(self.ask("GET", f"/exec/{command}/json")))["Running"]:
             time.sleep(pause_s)
@@ -129,29 +129,29 @@ class ExecContainer:
         return state
 
     def pid(self, command: str) -> int:
-        """Its number on the engine's machine; 0 for one that did not begin. Engines say first that it runs."""
+        """The process id on the engine's machine; 0 if it did not start. Engines report it as running before."""
         deadline = time.monotonic() + CALL_S
         while time.monotonic() < deadline:
             state = self.ask("GET", f"/exec/{command}/json")
             if state.get("Pid") or _has_ended(state):
                 return int(state.get("Pid") or 0)
             time.sleep(LOOK_S)
-        raise TimeoutError("the engine does not say whether it began")
+        raise TimeoutError("the engine does not report whether the command started")
 
     def is_over(self, command: str) -> bool:
-        """Whether it has ended; processes that it left running may still hold its output."""
+        """Whether the command has ended. Processes that it left running may still have its output open."""
         return _has_ended(self.ask("GET", f"/exec/{command}/json"))
 
     def raw(self) -> dict[str, Any]:
-        """All that the engine says of the container."""
+        """The engine's description of the container."""
         return dict(self.ask("GET", f"/containers/{self._name}/json"))
 
     def main(self) -> tuple[str, int]:
-        """The container's whole id, and its first process; 0 when it has none."""
+        """The container's full id, and the id of its first process; 0 without one."""
         return _main(self.raw())
 
     def script(self, argv: Sequence[str]) -> None:
-        """Runs something of ours to its end."""
+        """Run a helper command in the container to its end."""
         command = self.make(argv)
         stream, _ = self.begin(command)
         deadline = time.monotonic() + CALL_S
@@ -159,10 +159,10 @@ class ExecContainer:
             while select.select([stream], [], [], max(0.0, deadline - time.monotonic()))[0]:
                 if not stream.recv(PIECE_BYTES):
                     return
-        raise TimeoutError("what was asked for inside does not end")
+        raise TimeoutError("a helper command in the container does not end")
 
     def is_gone(self) -> bool:
-        """Whether the container has ended; engines report its death a little after that of its commands."""
+        """Whether the container has ended. Engines report that a little after the end of its commands."""
         deadline, pause_s = time.monotonic() + GONE_S, LOOK_S
         while self.main()[1]:
             if time.monotonic() > deadline:
@@ -181,15 +181,15 @@ def _main(raw: dict[str, Any]) -> tuple[str, int]:
 
 
 def _has_ended(state: dict[str, Any]) -> bool:
-    """One that was begun may not run for a while yet: only one that has ended has an exit code."""
+    """Whether the exec has ended: only then it has an exit code. A started exec may not run yet."""
     return not state["Running"] and state["ExitCode"] is not None
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Runs the command; its exit code, or ours for what never began."""
+    """Run the command. Returns its exit code, or 126 or 127 if it did not start."""
     path, container, mark, workdir, names, given, *argv = arguments
     client, has_input = ExecContainer(path, container), given == "in"
-    # Ignored from the start: TERM has no meaning before there is a command to pass it on to.
+    # Ignored until there is a command to pass TERM on to.
     signal.signal(
         signal.SIGTERM, lambda *_: threading.Thread(target=_pass_on, args=(client, mark), daemon=True).start()
     )
@@ -201,7 +201,7 @@ def main(arguments: Sequence[str]) -> int:
         options = {"Env": _variables(names, mark), "WorkingDir": workdir}
         begun = _begun(client, argv, options, has_input=has_input, is_gated=place is not None)
     except _TROUBLES as error:
-        print(f"the container {container[:12]} could not run it: {error}", file=sys.stderr)  # noqa: T201
+        print(f"the container {container[:12]} could not run the command: {error}", file=sys.stderr)  # noqa: T201
         return BROKEN_EXIT
     try:
         before = exec_kill.kernel_counts(first) if place is not None else exec_kill.KernelCounts()
@@ -217,19 +217,20 @@ def main(arguments: Sequence[str]) -> int:
         if code == KILLED_EXIT and client.is_gone():
             return _gone()
     except _TROUBLES as error:
-        print(f"the container {container[:12]} says no more of it: {error}", file=sys.stderr)  # noqa: T201
+        print(f"the container {container[:12]} does not report the end of the command: {error}", file=sys.stderr)  # noqa: T201
         return _gone()
     if place is not None:
         _tell(before, exec_kill.kernel_counts(first))
-    with contextlib.suppress(*_TROUBLES):  # The owner ends it then.
+    with contextlib.suppress(*_TROUBLES):  # Then the owner kills it.
         _end(client, mark)
     return NOT_FOUND_EXIT if not state.get("Pid") and code in (BROKEN_EXIT, NOT_FOUND_EXIT) else code
 
 
 @dataclass(frozen=True, slots=True)  # Loaded by a bare interpreter, which has no msgspec.
 class StartedExec:
-    """A started command: its input and output, and the output so far. `gated` is the process, by its number on this
-    machine, that waits to become the command; 0 if none waits.
+    """A started command: its input and output, and the output so far.
+
+    `gated` is the id, on this machine, of the process that waits to become the command; 0 if none waits.
     """
 
     command: str
@@ -241,27 +242,27 @@ class StartedExec:
 def _begun(
     client: ExecContainer, argv: Sequence[str], options: Mapping[str, object], *, has_input: bool, is_gated: bool
 ) -> StartedExec:
-    """Begins the command, behind a gate if `is_gated` and the image has a shell for one. Raises `_TROUBLES`."""
+    """Start the command; if `is_gated` and the image has a shell, it waits for `go`. Raises `_TROUBLES`."""
     if is_gated:
         gate = ("/bin/sh", "-c", GATE if has_input else CLOSED_GATE, "sh")
         command = client.make((*gate, *argv), **options, AttachStdin=True)
         stream, rest = client.begin(command)
         if pid := client.pid(command):
             return StartedExec(command, stream, rest, pid)
-        stream.close()  # No part of it has started: the image may have no shell, and its command may need none.
+        stream.close()  # Nothing was started: the image may have no shell, and its command may not need one.
     command = client.make(argv, **options, AttachStdin=has_input)
     return StartedExec(command, *client.begin(command))
 
 
 def _enter(client: ExecContainer, begun: StartedExec, place: Path, mark: str) -> None:
-    """Put it into its own group; if that fails, only its mark ends it."""
+    """Move the command to its cgroup. If that fails, it is found only by its mark."""
     if pid := begun.gated or client.pid(begun.command):
         with contextlib.suppress(OSError):
             exec_kill.enter_exec_cgroup(place, mark, pid)
 
 
 def _variables(names: str, mark: str) -> list[str]:
-    """The command's environment."""
+    """The environment of the command."""
     own = restore_variables(os.environ)  # noqa: TID251 - a program of its own
     return [
         *(f"{name}={own[name]}" for name in names.split(",") if name in own),
@@ -275,12 +276,12 @@ def _gone() -> int:
 
 
 def _tell(before: exec_kill.KernelCounts, after: exec_kill.KernelCounts) -> None:
-    """Write what the kernel did in the container while the command ran, at the end of its output."""
+    """Append to the output how the kernel enforced limits of the container while the command ran."""
     lines = []
     if after.memory_kills > before.memory_kills:
-        lines.append("its container has no more memory, and processes in it were stopped")
+        lines.append("the container ran out of memory, and the kernel killed processes in it")
     if after.refused_processes > before.refused_processes:
-        lines.append("more processes at once were wanted in its container than its limits allow")
+        lines.append("the container reached its limit of processes")
     for line in lines:
         os.write(1, f"\n[planloop] {line}\n".encode())
 
@@ -293,7 +294,7 @@ def _feed(stream: socket.socket) -> None:
 
 
 def _show(stream: socket.socket, rest: bytes, secrets: MaskedStream, look: Callable[[], object]) -> None:
-    """Pass on output until no writer is left; while there is none, call `look` now and then."""
+    """Pass on output until no writer is left. While there is no output, call `look` from time to time."""
     frames, piece, pause_s = FrameDecoder(), rest, LOOK_S
     while True:
         _write(secrets.feed(frames.feed(piece)))
@@ -320,7 +321,7 @@ def _pass_on(client: ExecContainer, mark: str) -> None:
 
 
 def _term_from_outside(container: str, first: int, mark: str) -> bool:
-    """Whether this machine shows us the container's processes; then those under the mark have heard TERM."""
+    """Send TERM to the processes with the mark; return False if this machine does not show them."""
     try:
         if container not in Path(f"/proc/{first}/cgroup").read_text():
             return False
@@ -339,7 +340,7 @@ def _end_if_over(client: ExecContainer, command: str, mark: str) -> None:
 
 
 def _end(client: ExecContainer, mark: str) -> None:
-    """Nothing of the command outlives it, and so its output ends too."""
+    """Kill all processes that the command left, so that its output ends."""
     container, first = client.main()
     if first and not exec_kill.kill_from_outside(container, first, mark):
         client.script(exec_kill.kill_argv(mark))

@@ -1,6 +1,6 @@
-"""Find out by a trial run which sandboxes this machine supports, and remember the answer.
+"""Test which sandboxes this machine supports by running a command in them, and remember the result.
 
-A missing one is tried again at growing intervals: it may be installed meanwhile.
+An unavailable sandbox is tested again at growing intervals, because it may be installed meanwhile.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Final
 
 import anyio
 
+from planloop.containers.sandbox.write_guard import FILTER_NAME, NO_BWRAP
 from planloop.reconciler.clock import Clock, Ids
 from planloop.reconciler.effects.processes import CommandSandbox, ExitCause, ProcessCommand, Processes
 from planloop.reconciler.effects.truncate import last_line
@@ -24,24 +25,25 @@ from planloop.schemas.objects.sandbox import (
     SandboxRequest,
 )
 
-LESS: Final = "or ask for less: a lower `sandbox` in the plan"
+LESS: Final = "or set a lower `sandbox` in the plan"
 INSTALL: Final = f"install bubblewrap with your system's package manager, {LESS}"
 ALLOW: Final = (
-    "let users make namespaces (as root: sysctl kernel.unprivileged_userns_clone=1, on Ubuntu "
-    f"kernel.apparmor_restrict_unprivileged_userns=0; in a container, run it with more rights), {LESS}"
+    "allow users to create namespaces (as root: sysctl kernel.unprivileged_userns_clone=1, on Ubuntu "
+    f"kernel.apparmor_restrict_unprivileged_userns=0; in a container, start it with more rights), {LESS}"
 )
 FILTER: Final = (
-    "use a kernel with CONFIG_SECCOMP_FILTER on x86_64 or aarch64; in a container, let it load filters of its own "
+    "use a kernel with CONFIG_SECCOMP_FILTER on x86_64 or aarch64; in a container, allow it to load seccomp filters "
     f"(prctl, seccomp), {LESS}"
 )
+BWRAP_FILTER_ERROR: Final = "system call"  # In the message of bwrap for a filter that the kernel refuses.
 LOOK: Final = (
-    "plan describe container/{} says how it is; to be worked in it needs a `cmd` that lasts, as in "
+    "run plan describe container/{}; to run commands in it, it needs a `cmd` that does not end, such as "
     "`cmd: [sleep, infinity]`, and a /bin/sh in its image"
 )
 
 
 class ProbedSandboxes:
-    """A `planloop.controllers.shared.sandbox.SandboxSupport` over processes that enclose. `folder` is the plan's."""
+    """A `planloop.controllers.shared.sandbox.SandboxSupport` that tests sandboxes. `folder` is the plan's folder."""
 
     def __init__(self, processes: Processes, clock: Clock, ids: Ids, folder: str) -> None:
         self._processes = processes
@@ -55,7 +57,7 @@ class ProbedSandboxes:
         return SANDBOX_AVAILABLE if request.tier <= GROUP else self._known.get(_key(request))
 
     async def tried(self, request: SandboxRequest) -> SandboxAvailability:
-        """Whether a shell starts in it. Concurrent callers share one trial."""
+        """Test whether a shell starts in the sandbox. Concurrent callers share one test."""
         key = _key(request)
         async with self._trying[key]:
             known = self.known(request)
@@ -71,12 +73,12 @@ class ProbedSandboxes:
     async def _try(self, request: SandboxRequest) -> SandboxAvailability:
         if request.tier > CONTAINER:
             return SandboxAvailability(
-                False, f"there is no sandbox of tier {request.tier}", "3, a container, is the strongest"
+                False,
+                f"unknown sandbox tier {request.tier}",
+                "use a tier from 0 to 3; tier 3, a container, is the strongest",
             )
         if request.tier == CONTAINER and not request.container:
-            return SandboxAvailability(
-                False, "tier 3 needs a container to be in", "name one: `sandbox: {container: name}`"
-            )
+            return SandboxAvailability(False, "tier 3 needs a container", "set `sandbox: {container: name}`")
         op, box = self._ids.mint(), CommandSandbox(request.tier, request.container)
         env = {"PATH": "/usr/bin:/bin"}
         command = ProcessCommand(self._folder, shell=":", env=env, timeout_s=limits.SANDBOX_PROBE_S, sandbox=box)
@@ -85,9 +87,7 @@ class ProbedSandboxes:
         if ended.ending is ExitCause.EXITED and ended.code == 0:
             return SANDBOX_AVAILABLE
         said = last_line(ended.output) or ended.ending.value
-        return SandboxAvailability(
-            False, f"the sandbox, {request.words}, is not to be had: {said}", _hint(request, said)
-        )
+        return SandboxAvailability(False, f"sandbox {request.words} is not available: {said}", _hint(request, said))
 
 
 def _key(request: SandboxRequest) -> tuple[int, str]:
@@ -100,7 +100,7 @@ def _pause_s(failures: int) -> float:
 
 def _hint(request: SandboxRequest, said: str) -> str:
     if request.tier == BUBBLEWRAP:
-        if "system call" in said:
+        if FILTER_NAME in said or BWRAP_FILTER_ERROR in said:
             return FILTER
-        return INSTALL if "is not there" in said else ALLOW
+        return INSTALL if NO_BWRAP in said else ALLOW
     return LOOK.format(request.container)

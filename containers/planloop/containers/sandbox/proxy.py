@@ -1,7 +1,7 @@
-"""The HTTP proxy of a sandbox without a network: on a unix socket in the owner, for allowed hosts only.
+"""HTTP proxy for sandboxes without a network: listens on a unix socket of the owner and allows only listed hosts.
 
-It tunnels (`CONNECT`) and passes on plain requests, looks at nothing else, and resolves names itself: inside there is
-no DNS to leak through. Whatever is refused is remembered, to be told with the command's output.
+It tunnels (`CONNECT`), forwards plain HTTP requests, and resolves names itself: the sandbox has no DNS that could leak
+data. Refused hosts are listed at the end of the command's output.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from planloop.schemas.frozen import frozen
 SOCKET: Final = "proxy"
 HEAD_BYTES_MAX: Final = 64 << 10
 PIECE_BYTES: Final = 64 << 10
-HEAD_S: Final = 30.0  # For the whole head of a request: a silent client blocks no other.
+HEAD_S: Final = 30.0  # For the whole head of a request. A silent client does not block others.
 CONNECT_S: Final = 30.0
 HTTP_PORT: Final = 80
 _OURS: Final = ("proxy-", "connection:", "host:")  # Headers that the proxy sets itself, or drops.
 _FORGED: Final = re.compile(r"[\r\n\0]|^[ \t]")
-"""In a line of a head: what one program takes for the end of it, or for more of the line before, and another not."""
+"""Characters in a header line that some programs take as its end, or as a continuation of the previous line."""
 
 _ENDS: Final = (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError)
 
 
 @frozen
 class ProxyRequest:
-    """Where a request goes, and the first bytes to send there: none for a tunnel. Its `Host` is the target."""
+    """The target of a request, and the first bytes to send to it, empty for a tunnel. Its `Host` is the target."""
 
     host: str
     port: int
@@ -48,11 +48,11 @@ class ProxyRequest:
 
 @asynccontextmanager
 async def serve_proxy(folder: Path, hosts: Sequence[str]) -> AsyncIterator[list[str]]:
-    """Listen at `proxy` in `folder` during the block; yields the growing list of refused requests."""
+    """Listen at `proxy` in `folder` during the block. Yields the growing list of refused hosts."""
     refused: list[str] = []
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        # A socket's path may have 108 bytes, and plans may be in deep folders.
+        # The path of a socket has at most 108 bytes, but plans may be in deep folders.
         listener = await anyio.create_unix_listener(f"/proc/self/fd/{handle}/{SOCKET}", mode=0o600)
         slots = anyio.Semaphore(limits.SANDBOX_CONNECTIONS_MAX)
 
@@ -77,19 +77,19 @@ async def _answer(client: ByteStream, hosts: Sequence[str], refused: list[str]) 
         head, rest = await _head(client)
     asked = parse_proxy_request(head)
     if asked is None:
-        await client.send(_said(400, "this is a proxy for http and https"))
+        await client.send(_response(400, "this proxy supports only http and https"))
         return
     if not is_host_allowed(asked.name, hosts):
         if asked.name not in refused and len(refused) < limits.SANDBOX_REFUSALS_TOLD:
             refused.append(asked.name)
-        words = f"{asked.name} may not be asked from here; `rights: {{hosts: [...]}}` in the plan names what may"
-        await client.send(_said(403, words))
+        words = f"access to {asked.name} is not allowed. Add it to `rights: {{hosts: [...]}}` in the plan"
+        await client.send(_response(403, words))
         return
     try:
         with anyio.fail_after(CONNECT_S):
             server = await anyio.connect_tcp(asked.host, asked.port)
-    except (OSError, TimeoutError, ValueError) as error:  # ValueError: it cannot be a name at all.
-        await client.send(_said(502, f"{asked.name} does not answer: {error}"))
+    except (OSError, TimeoutError, ValueError) as error:  # ValueError: the name is invalid.
+        await client.send(_response(502, f"{asked.name} does not respond: {error}"))
         return
     async with server:
         if asked.head:
@@ -105,7 +105,7 @@ async def _answer(client: ByteStream, hosts: Sequence[str], refused: list[str]) 
 
 
 async def _head(client: ByteStream) -> tuple[bytes, bytes]:
-    """The head of a request with its empty line, and the bytes after it; a head that is too long is invalid."""
+    """Read the head of a request with its empty line, and the bytes after it. A head that is too long is invalid."""
     data = b""
     while b"\r\n\r\n" not in data and len(data) < HEAD_BYTES_MAX:
         data += await client.receive(PIECE_BYTES)
@@ -142,7 +142,7 @@ def parse_proxy_request(head: bytes) -> ProxyRequest | None:
     if parts.scheme != "http":
         return None
     path = parts._replace(scheme="", netloc="").geturl() or "/"
-    # Servers choose a site by `Host`: it is the one that was looked at, whatever the request says.
+    # Servers select a site by `Host`, so it is always the host that was checked, whatever the request contains.
     host = parts.netloc.rpartition("@")[2]
     kept = [line for line in lines[1:-2] if not _name_of(line).startswith(_OURS)]
     sent = [f"{method} {path} {version}", f"Host: {host}", *kept, "Connection: close", "", ""]
@@ -154,11 +154,11 @@ def _name_of(line: str) -> str:
 
 
 def is_host_allowed(name: str, hosts: Sequence[str]) -> bool:
-    """Whether `host:port` is one of `hosts`, which are patterns of such."""
+    """Whether `host:port` matches one of the patterns `hosts`."""
     return patterns.name_matches([each.lower() for each in hosts], name.lower())
 
 
-def _said(code: int, words: str) -> bytes:
+def _response(code: int, words: str) -> bytes:
     body = f"planloop: {words}\n".encode()
     head = f"HTTP/1.1 {code} planloop\r\nContent-Type: text/plain\r\nContent-Length: {len(body)}\r\n"
     return f"{head}Connection: close\r\n\r\n".encode() + body

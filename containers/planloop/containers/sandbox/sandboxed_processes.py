@@ -1,8 +1,8 @@
-"""A `Processes` that runs each command in the sandbox that its `ProcessCommand.sandbox` asks for.
+"""A `Processes` that runs each command in the sandbox of its `ProcessCommand.sandbox`.
 
-The sandboxed command runs under the same shim, so it survives a crash of the owner and the next owner adopts it.
-Resources of a sandbox beside its processes (bounds, a proxy, commands inside a container) are named by the operation,
-so that they end with it. A command that cannot be sandboxed as asked is NOT_STARTED: no command ever runs with less.
+A sandboxed command runs under the same shim, so it survives a crash of the owner and the next owner adopts it. Other
+resources of a sandbox (cgroups, a proxy, commands in a container) are named by the operation, so that they end with it.
+If the requested sandbox is not possible, the command is NOT_STARTED: it never runs with a weaker one.
 """
 
 from __future__ import annotations
@@ -24,7 +24,13 @@ from planloop.containers.sandbox.bubblewrap import BwrapPrograms, SandboxHome
 from planloop.containers.sandbox.cgroups import PlanCgroups
 from planloop.containers.sandbox.container_sandbox import NoSandboxContainers, SandboxContainers
 from planloop.containers.sandbox.entry import hide_variables
-from planloop.containers.sandbox.write_guard import SandboxUnfit, note_outside_access, search_path_outside
+from planloop.containers.sandbox.write_guard import (
+    FILTER_NAME,
+    NO_BWRAP,
+    SandboxUnfit,
+    note_outside_access,
+    search_path_outside,
+)
 from planloop.reconciler.effects.local_processes import start_obstacle
 from planloop.reconciler.effects.processes import (
     CommandSandbox,
@@ -42,7 +48,7 @@ from planloop.schemas.objects.sandbox import BUBBLEWRAP, CONTAINER, NOTHING
 BWRAP: Final = "bwrap"
 SANDBOX_NOTE: Final = "enclosed.json"
 FILTER_FILE: Final = "calls.bpf"
-"""The file with the filter of system calls, beside the folder of the enclosures."""
+"""The file with the seccomp filter, next to the folder of sandboxes."""
 
 EMPTY_LOOK_S: Final = 0.01
 MESSAGE_PREFIX: Final = "[planloop] "
@@ -50,7 +56,7 @@ PROXY_VARIABLES: Final = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy"
 
 
 class SandboxedProcesses:
-    """A `Processes` over `inner`. `folder` keeps what it must know about an operation after a crash."""
+    """A `Processes` over `inner`. `folder` stores what is needed about an operation after a crash."""
 
     def __init__(
         self,
@@ -65,7 +71,7 @@ class SandboxedProcesses:
         self._folder = folder
         self._home = home
         self._find_groups = groups
-        self._rooms = rooms or NoSandboxContainers()
+        self._containers = rooms or NoSandboxContainers()
 
     @cached_property
     def _own(self) -> str:
@@ -76,7 +82,7 @@ class SandboxedProcesses:
         return self._find_groups()
 
     async def run(self, op: str, command: ProcessCommand) -> ProcessExit:
-        """See `Processes.run`."""
+        """Implements `Processes.run`."""
         box = command.sandbox
         if box is None or box.tier == NOTHING:
             return await self._inner.run(op, command)
@@ -89,7 +95,9 @@ class SandboxedProcesses:
             return _not_started(obstacle)
         try:
             async with self._way_out(op, box) as refused:
-                return self._told(op, refused, await self._inner.run(op, self._enclosed(op, command, box)))
+                return self._with_sandbox_lines(
+                    op, refused, await self._inner.run(op, self._enclosed(op, command, box))
+                )
         except SandboxUnfit as unfit:
             return _not_started(str(unfit))
         finally:
@@ -97,23 +105,23 @@ class SandboxedProcesses:
                 await self._clear(op)
 
     async def trace(self, op: str) -> OperationTrace:
-        """See `Processes.trace`. A lost command has ended inside its container as well."""
+        """Implements `Processes.trace`. A lost command is also killed in its container."""
         found = await self._inner.trace(op)
         if found is OperationTrace.LOST:
             await self._clear(op)
         return found
 
     async def adopt(self, op: str, timeout_s: float | None = None) -> ProcessExit:
-        """See `Processes.adopt`. Its way out is open again."""
+        """Implements `Processes.adopt`. Starts its proxy again."""
         try:
             async with self._reopened(op) as refused:
-                return self._told(op, refused, await self._inner.adopt(op, timeout_s))
+                return self._with_sandbox_lines(op, refused, await self._inner.adopt(op, timeout_s))
         finally:
             with anyio.CancelScope(shield=True):
                 await self._clear(op)
 
     async def stop(self, op: str) -> None:
-        """See `Processes.stop`."""
+        """Implements `Processes.stop`."""
         try:
             await self._inner.stop(op)
         finally:
@@ -127,7 +135,7 @@ class SandboxedProcesses:
         self._inner.forget(ops)
 
     async def sweep(self, keep: frozenset[str]) -> list[str]:
-        """See `Processes.sweep`. Also ends commands in containers, and removes empty groups."""
+        """Implements `Processes.sweep`. Also kills commands in containers, and removes empty cgroups."""
         swept = await self._inner.sweep(keep)
         for op in self._noted() - keep:
             await self._clear(op)
@@ -139,23 +147,23 @@ class SandboxedProcesses:
         return swept
 
     def _enclosed(self, op: str, command: ProcessCommand, box: CommandSandbox) -> ProcessCommand:
-        """The command for the inner processes. Raises SandboxUnfit."""
+        """Return the command for the inner processes. Raises SandboxUnfit."""
         match box.tier:
             case sandbox.GROUP:
                 return self._bounded(op, command, replace(command, sandbox=None), ())
             case sandbox.BUBBLEWRAP:
                 return self._wrapped(op, command)
             case _:
-                ref, enclosed = self._rooms.enclosed(op, command)
+                ref, enclosed = self._containers.enclosed(op, command)
                 self._note(op, {"container": ref, "of": self._own})
                 return enclosed
 
     def _wrapped(self, op: str, command: ProcessCommand) -> ProcessCommand:
         own = search_path_outside(os.pathsep.join(os.get_exec_path()), self._home.folder)
         box, bwrap = command.sandbox, shutil.which(BWRAP, path=own)
-        assert box is not None, "only what asks for it"
+        assert box is not None, "the command has a sandbox"
         if bwrap is None:
-            raise SandboxUnfit("bwrap is not there: install bubblewrap with your system's package manager")
+            raise SandboxUnfit(f"{NO_BWRAP}: install bubblewrap with your system's package manager")
         door, env = "", dict(command.env)
         if box.hosts and not box.network:
             door = str(self._folder / op)
@@ -167,18 +175,18 @@ class SandboxedProcesses:
         means = BwrapPrograms(bwrap, calls, keyctl, door, None if has_groups else processes)
         argv = bubblewrap.bwrap_argv(means, self._home, command)
         note_outside_access(self._home.folder)
-        # The task's environment must not affect outer programs: it may name programs, and libraries to load.
+        # The task's environment must not affect outer programs: it may contain PATH and LD_PRELOAD.
         outside = {"PATH": own, **hide_variables(env)}
         wrapped = replace(command, argv=tuple(argv), shell="", env=outside, sandbox=None, processes_max=None)
         bounded = replace(command, processes_max=processes)
         return self._bounded(op, bounded, wrapped, wrapped.argv)
 
     def _calls(self) -> str:
-        """The file with the filter of system calls for this machine, written if it is missing. Raises SandboxUnfit."""
+        """Return the file with the seccomp filter for this machine; write it if it is missing. Raises SandboxUnfit."""
         wanted, file = seccomp.seccomp_program(self._home.machine), self._folder.with_name(FILTER_FILE)
         if wanted is None:
             known = " and ".join(seccomp.KNOWN)
-            raise SandboxUnfit(f"there is no filter of system calls for {self._home.machine}, only for {known}")
+            raise SandboxUnfit(f"no {FILTER_NAME} for {self._home.machine}, only for {known}")
         try:
             if not file.exists() or file.read_bytes() != wanted:
                 file.parent.mkdir(parents=True, exist_ok=True)
@@ -186,25 +194,25 @@ class SandboxedProcesses:
                 fresh.write_bytes(wanted)
                 fresh.replace(file)
         except OSError as error:
-            raise SandboxUnfit(f"the filter of system calls cannot be written to {file}: {error.strerror}") from error
+            raise SandboxUnfit(f"the {FILTER_NAME} cannot be written to {file}: {error.strerror}") from error
         return str(file)
 
     def _bounded(self, op: str, wanted: ProcessCommand, command: ProcessCommand, argv: Sequence[str]) -> ProcessCommand:
-        """`command` under the bounds of `wanted`, in a cgroup if possible, else as rlimits."""
+        """Return `command` with the limits of `wanted`, by a cgroup if possible, else by rlimits."""
         groups = self._groups
         if groups is None or (wanted.memory_bytes_max is None and wanted.processes_max is None):
             return command
         try:
             folders = groups.make(op, wanted.memory_bytes_max, wanted.processes_max)
         except OSError as error:
-            raise SandboxUnfit(f"its memory and processes cannot be bounded: {error}") from error
+            raise SandboxUnfit(f"its memory and processes cannot be limited: {error}") from error
         enter = ("/bin/sh", "-c", cgroups.ENTER + 'exec "$@"', "sh", str(len(folders)), *folders)
         inner = argv or command.argv or ("/bin/sh", "-c", command.shell)
         return replace(command, argv=(*enter, *inner), shell="", memory_bytes_max=None, processes_max=None)
 
     @asynccontextmanager
     async def _way_out(self, op: str, box: CommandSandbox) -> AsyncIterator[Sequence[str]]:
-        """The proxy of a sandbox that may reach some hosts; what it refused."""
+        """Run the proxy of a sandbox that may access some hosts. Yields the refused hosts."""
         if box.tier != BUBBLEWRAP or box.network or not box.hosts:
             yield ()
             return
@@ -221,19 +229,21 @@ class SandboxedProcesses:
         async with proxy.serve_proxy(self._folder / op, hosts) as refused:
             yield refused
 
-    def _told(self, op: str, refused: Sequence[str], ended: ProcessExit) -> ProcessExit:
-        """`ended`, with the sandbox's actions at the end of the output."""
+    def _with_sandbox_lines(self, op: str, refused: Sequence[str], ended: ProcessExit) -> ProcessExit:
+        """`ended`, with lines about limits and refused hosts at the end of the output."""
         if ended.code == GONE_EXIT and ended.output.endswith(GONE) and self._read(op).get("container"):
             return replace(ended, ending=ExitCause.LOST, code=None)
         lines = []
         if self._groups is not None:
-            told = self._groups.told(op)
-            if told.memory_kills:
-                lines.append("it wanted more memory than its sandbox has, and was stopped")
-            if told.refused_processes:
-                lines.append("it wanted more processes at once than its sandbox allows")
+            events = self._groups.limit_events(op)
+            if events.memory_kills:
+                lines.append("the command exceeded the memory limit of its sandbox, and was killed")
+            if events.refused_processes:
+                lines.append("the command reached the process limit of its sandbox")
         if refused:
-            lines.append(f"its sandbox may not ask {', '.join(refused)}: `hosts` in the plan's `rights` names what may")
+            lines.append(
+                f"the sandbox refused access to {', '.join(refused)}. Add the hosts to `hosts` in the plan's `rights`"
+            )
         if not lines:
             return ended
         gap = b"" if not ended.output or ended.output.endswith(b"\n") else b"\n"
@@ -242,17 +252,17 @@ class SandboxedProcesses:
         )
 
     async def _clear(self, op: str) -> None:
-        """End the parts of `op` that the inner processes do not know, and forget it."""
+        """Clean up what the inner processes do not know of `op`, and forget it."""
         await self._ungroup(op)
         note = self._read(op)
-        # A copy of the plan's folder has the notes too, and what they describe belongs to the original.
+        # A copy of the plan's folder also has the notes, but what they describe belongs to the original.
         container = note.get("container") if note.get("of", self._own) == self._own else None
-        # The next owner ends what an unreachable engine could not end now.
-        if note and (not container or await self._rooms.end(str(container), op)):
+        # If the engine is not reachable now, the next owner tries again.
+        if note and (not container or await self._containers.end(str(container), op)):
             shutil.rmtree(self._folder / op, ignore_errors=True)
 
     async def _ungroup(self, op: str) -> None:
-        """Removes the groups of `op`; who was killed in them takes a moment to go."""
+        """Remove the cgroups of `op`; killed processes take a moment to leave them."""
         groups = self._groups
         with anyio.move_on_after(limits.SANDBOX_EMPTY_S):
             while groups is not None and not groups.remove(op):  # noqa: ASYNC110 - nobody tells of an empty group

@@ -1,9 +1,9 @@
 """Build the seccomp filter of tier 2 as a BPF program. Pure.
 
-`program(machine)` is pure: the bytes that `bwrap --seccomp` loads. Both machines that are known here run programs of
-other ABIs too (i386 and x32, 32-bit ARM), whose calls have other numbers; every such call is refused.
+`seccomp_program(machine)` returns the bytes that `bwrap --seccomp` loads. Both supported machines can run programs of
+other ABIs (i386 and x32, 32-bit ARM), whose calls have other numbers; the filter refuses all their calls.
 
-A 64-bit argument is compared by its low word where the kernel itself takes an int, and by both words otherwise.
+A 64-bit argument is compared by its low word if the kernel takes an int, else by both words.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from planloop.schemas.frozen import frozen
 
 ALLOW: Final = 0x7FFF_0000
 ERRNO: Final = 0x0005_0000
-"""What a program returns: allow the call, or refuse it with the error number in the low 16 bits."""
+"""Return values of a filter: allow the call, or refuse it with the error number in the low 16 bits."""
 
 _LOAD, _EQUAL, _ANY_OF, _RETURN, _AT_LEAST = 0x20, 0x15, 0x45, 0x06, 0x35
 _NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16  # Offsets in struct seccomp_data; arguments are little-endian.
 _ENTRY: Final = struct.Struct("<HBBI")
 _X32: Final = 0x4000_0000
 _SET_ID: Final = stat.S_ISUID | stat.S_ISGID
-_CREATES: Final = 0o100 | 0o20000000  # O_CREAT and __O_TMPFILE: only with them does `open` take a mode.
+_CREATES: Final = 0o100 | 0o20000000  # O_CREAT and __O_TMPFILE: only with them, `open` takes a mode.
 _NAMESPACES: Final = 0x7E02_0080  # CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET and NEWTIME.
-_FAMILIES: Final = (0, 1, 2, 10, 16)  # None, unix, IPv4, IPv6 and netlink, by which programs list addresses.
+_FAMILIES: Final = (0, 1, 2, 10, 16)  # Unspecified, unix, IPv4, IPv6, and netlink, with which programs list addresses.
 _TERMINAL: Final = (0x5412, 0x541C)  # TIOCSTI and TIOCLINUX put input into a terminal.
 _JOIN_SESSION_KEYRING: Final = 1
 _FIRST_PROCESS: Final = 1
@@ -35,7 +35,7 @@ _FIRST_PROCESS: Final = 1
 
 @frozen
 class _Machine:
-    """`architecture` as the kernel names it, the numbers of its calls, and from which on they are those of x32."""
+    """A machine: `architecture` as the kernel names it, numbers of calls, and the first number of x32 calls."""
 
     architecture: int
     numbers: dict[str, int]
@@ -44,7 +44,7 @@ class _Machine:
 
 @frozen
 class _If:
-    """A test of argument `at`: its low word (or the `high` one) has one of the bits `bits`, is, or is none of `of`."""
+    """A test of argument `at`: its low word (or the `high` one) has one of `bits`, or is (not) one of `of`."""
 
     at: int
     bits: int = 0
@@ -55,7 +55,7 @@ class _If:
 
 @frozen
 class _Rule:
-    """Calls that are refused with `error` where every one of `tests` holds. A machine may lack some of the calls."""
+    """Calls to refuse with `error` if all `tests` hold. A machine may not have some of the calls."""
 
     calls: str
     error: int = errno.EPERM
@@ -63,7 +63,10 @@ class _Rule:
 
 
 def _keyed() -> tuple[_Rule, ...]:
-    """A session keyring without a name may be joined: `entry.py` does, and then refuses that, too."""
+    """Rules for keys.
+
+    Joining a session keyring without a name is allowed: `entry.py` does it, and then refuses it, too.
+    """
     joins = _If(0, of=(_JOIN_SESSION_KEYRING,), is_negated=True)
     named = [_If(1, of=(0,), is_negated=True, high=high) for high in (False, True)]
     return (_Rule("add_key request_key"), *(_Rule("keyctl", tests=(test,)) for test in (joins, *named)))
@@ -78,7 +81,7 @@ _RULES: Final = (
     ),
     _Rule("open", tests=(_If(1, bits=_CREATES), _If(2, bits=_SET_ID))),
     _Rule("openat", tests=(_If(2, bits=_CREATES), _If(3, bits=_SET_ID))),
-    # Their arguments are in memory, which a filter cannot read. Programs work without these calls.
+    # A filter cannot read their arguments, which are in memory. Programs work without these calls.
     _Rule("openat2 clone3 io_uring_setup io_uring_enter io_uring_register", errno.ENOSYS),
     _Rule("clone unshare", tests=(_If(0, bits=_NAMESPACES),)),
     _Rule("setns pidfd_getfd"),
@@ -144,7 +147,7 @@ def seccomp_program(machine: str) -> bytes | None:
 
 
 def _own_calls_only(machine: _Machine) -> list[bytes]:
-    """Refuses calls of other ABIs, and leaves the number of the call to be compared."""
+    """Refuse calls of other ABIs, and load the number of the call for comparisons."""
     refuse = _line(_RETURN, ERRNO | errno.ENOSYS)
     lines = [_line(_LOAD, _ARCHITECTURE), _line(_EQUAL, machine.architecture, yes=1), refuse, _line(_LOAD, _NUMBER)]
     return lines if machine.foreign_from is None else [*lines, _line(_AT_LEAST, machine.foreign_from, no=1), refuse]
@@ -158,7 +161,7 @@ def _refusing(rule: _Rule, numbers: dict[str, int]) -> Iterable[bytes]:
 
 
 def _body(rule: _Rule) -> list[bytes]:
-    """The action for a call of the rule. The number is loaded again for the next rules."""
+    """The action for a call of the rule. Loads the number again for the next rules."""
     lines = [_line(_RETURN, ERRNO | rule.error)]
     for test in reversed(rule.tests):
         lines = [*_tested(test, skipped=len(lines)), *lines]

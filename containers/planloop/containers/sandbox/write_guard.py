@@ -1,13 +1,14 @@
-"""Paths that a sandbox or container may never write, although they are in a writable folder.
+"""Paths in writable folders that a sandbox or container must never write.
 
-These are files that make others run code, or that define a plan: the repositories of the plan's folder and of each
-writable folder (git and similar tools run what is configured there), those of registered submodules; the files of all
-plans in the folder; everything else that the plan names, is made from, or that answers hooks; and our own programs, if
-they are installed in the folder. Each folder on the way to one is a mount too: a mount cannot be renamed, so no command
-can put another folder in its place.
+These are files that make other programs run code, or that define a plan: the repositories of the plan's folder and of
+each writable folder (git and similar tools run commands that are configured there), and those of registered submodules;
+the files of all plans in the folder; all other files that the plan names or includes, and programs that answer hooks;
+and planloop itself, if it is installed in the folder. Each folder on the path to such a file is also a mount: a mount
+cannot be renamed, so no command can replace the folder.
 
-A repository that does not exist cannot be guarded, and commands may create one. So its absence is noted when a command
-first gets access; planloop then never runs git in one that appears later (`planloop.controllers.fork.git`).
+A repository that does not exist cannot be guarded, and commands may create one. So when a command first gets access,
+its absence is recorded, and planloop never runs git in a repository that appears later
+(`planloop.controllers.fork.git`).
 """
 
 from __future__ import annotations
@@ -29,21 +30,26 @@ REPOSITORY: Final = ".git"
 _STEERING: Final = (REPOSITORY, ".gitmodules", ".hg", ".jj")
 _SUBMODULE: Final = re.compile(r"^\s*path\s*=\s*(.*?)\s*$", re.MULTILINE)
 _NOTE: Final = "without-repository"
-_PLANS: Final = Path(__file__).parents[4] / "plans"  # Of a checkout; of an installation they are in the package.
+_PLANS: Final = Path(__file__).parents[4] / "plans"  # In a checkout. In an installation, they are in the package.
 
 
-HOLDS_HOME: Final = "the plan's folder {} holds your home, whose files run as you and hold your keys"
-ELSEWHERE: Final = "put the plan into a folder of its own"
+HOLDS_HOME: Final = "the plan's folder {} contains your home, which has your keys and files that run as you"
+ELSEWHERE: Final = "move the plan to a separate folder"
 """Why no command gets access to a plan's folder, and what to do about it."""
 
 
+NO_BWRAP: Final = "bwrap is not installed"
+FILTER_NAME: Final = "seccomp filter"
+"""Parts of messages by which `planloop.containers.sandbox.probe` selects a hint; `entry.py` writes the second, too."""
+
+
 class SandboxUnfit(Exception):
-    """The requested sandbox is impossible; `str()` says why and what to do."""
+    """The requested sandbox is not possible; `str()` is the reason and the fix."""
 
 
 @frozen
 class WriteGuard:
-    """A mount of an existing `path`. If not `is_read_only`, it only keeps a folder in its place."""
+    """A mount of an existing `path`. If not `is_read_only`, it only prevents that a folder is replaced."""
 
     path: str
     is_read_only: bool
@@ -52,17 +58,15 @@ class WriteGuard:
 def write_guards(
     writable: Sequence[str], folder: str, files: Iterable[str], held: Iterable[str] = ()
 ) -> Iterator[WriteGuard]:
-    """What is mounted over the folders `writable`, outer before inner, in the plan of `folder`.
+    """Return the mounts over the folders `writable`, outer before inner, for the plan in `folder`.
 
-    `files` are those that the plan names, perhaps with stars; `held` are folders that only have to stay where they are:
-    what mounts one must not find a link there. All paths are absolute and without links. Raises SandboxUnfit for a link
-    on the way to a file.
+    `files` are files that the plan names, possibly with stars. `held` are folders that must not be replaced by links,
+    because they are mounted later. All paths are absolute and without links. Raises SandboxUnfit if the path to a file
+    has a link.
     """
     ours = [os.path.realpath(path) for path in (sys.prefix, *sys.modules["planloop"].__path__, str(_PLANS))]
     if where := next((path for path in writable if path in ours), None):
-        raise SandboxUnfit(
-            f"planloop itself is installed in {where}, and would be written: give the task another folder"
-        )
+        raise SandboxUnfit(f"planloop is installed in {where}, which would be writable. Give the task another folder")
     steering = (*_repositories(dict.fromkeys((folder, *writable))), *_plans(folder), *_found(folder, files), *ours)
     named = {os.path.normpath(path) for path in steering}
     inside_named = {root for root in writable if any(is_below(root, path) for path in named)}
@@ -74,14 +78,12 @@ def write_guards(
             continue
         for step in (*_between(root, path), path):
             if Path(step).is_symlink():
-                raise SandboxUnfit(
-                    f"{step} is a link, which a command could put another file behind: put the file there"
-                )
+                raise SandboxUnfit(f"{step} is a link that a command could change. Replace it by the file")
             if step not in done:
                 done.add(step)
                 yield WriteGuard(step, is_read_only=step in read_only)
             if step in read_only:
-                break  # The whole subtree is read only with it; a mount of its own would open it again.
+                break  # Its whole subtree is read-only. Another mount inside would make it writable again.
 
 
 def _repositories(folders: Iterable[str]) -> Iterator[str]:
@@ -94,7 +96,7 @@ def _repositories(folders: Iterable[str]) -> Iterator[str]:
 
 
 def _found(folder: str, files: Iterable[str]) -> Iterator[str]:
-    """`files`, and the matches in `folder` of names with a star: a plan knows some names only as patterns."""
+    """`files`, and for names with a star their matches in `folder`: a plan has some names only as patterns."""
     for path in files:
         yield path
         inner = path.removeprefix(f"{folder}/")
@@ -103,8 +105,10 @@ def _found(folder: str, files: Iterable[str]) -> Iterator[str]:
 
 
 def _plans(folder: str) -> Iterator[str]:
-    """The files of all plans in the folder: what one may not do, it must not have another do. And state that is a link,
-    which could be put elsewhere."""
+    """The files of all plans in the folder, so that a command cannot make another plan act for it.
+
+    Also state folders that are links, whose targets could be replaced.
+    """
     state = Path(folder, STATE)
     if state.is_symlink():
         yield str(state)
@@ -114,7 +118,7 @@ def _plans(folder: str) -> Iterator[str]:
 
 
 def _submodules(file: Path) -> list[str]:
-    """The folders of submodules: git in the outer repository runs git in them, too."""
+    """The folders of submodules: git in the outer repository also runs git in them."""
     if file.is_symlink() or not file.is_file():
         return []
     with file.open(errors="surrogateescape") as opened:
@@ -122,30 +126,30 @@ def _submodules(file: Path) -> list[str]:
 
 
 def note_outside_access(folder: str) -> None:
-    """Note that a command that could create a repository gets access to the plan's `folder`, if there is none."""
+    """If the plan's `folder` has no repository, record that a command gets access that could create one."""
     state = Path(folder, STATE)
     if state.is_dir() and not os.path.lexists(f"{folder}/{REPOSITORY}"):
         (state / _NOTE).touch(mode=0o600)
 
 
 def is_repository_untrusted(folder: str) -> bool:
-    """Whether a command may have created the repository of the plan's `folder`."""
+    """Whether a command may have created the repository in the plan's `folder`."""
     return Path(folder, STATE, _NOTE).exists() and os.path.lexists(f"{folder}/{REPOSITORY}")
 
 
 def search_path_outside(path: str, folder: str) -> str:
-    """`path`, as in PATH, without folders inside the plan's `folder`: commands may have put their own `git` there."""
+    """Remove folders inside the plan's `folder` from `path`, a value of PATH: they may contain a fake `git`."""
     real = os.path.realpath(folder)
     kept = [one for one in path.split(os.pathsep) if one.startswith("/") and not is_below(os.path.realpath(one), real)]
     return os.pathsep.join(kept)
 
 
 def is_below(path: str, folder: str) -> bool:
-    """Whether `path` is `folder` or in it."""
+    """Whether `path` is `folder` or inside it."""
     return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
 def _between(outer: str, inner: str) -> list[str]:
-    """The folders below `outer` on the way to `inner`, from outside inwards."""
+    """The folders between `outer` and `inner`, the outermost first."""
     names = inner[len(outer) :].strip("/").split("/")[:-1]
     return ["/".join((outer, *names[: depth + 1])) for depth in range(len(names))]

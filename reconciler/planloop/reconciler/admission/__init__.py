@@ -1,1 +1,1 @@
-"""Admission: each patch is made canonical, checked, and recorded as accepted, held or rejected."""
+"""Admission: convert each patch to canonical form, check it, and record it as accepted, held or rejected."""

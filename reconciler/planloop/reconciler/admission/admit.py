@@ -1,4 +1,4 @@
-"""The admission chain: from a patch and the current plan to accepted, held or rejected. Pure."""
+"""The admission chain: decide whether a patch to the current plan is accepted, held or rejected. Pure."""
 
 from __future__ import annotations
 
@@ -29,11 +29,13 @@ from planloop.schemas.json_patch import PatchOp
 from planloop.schemas.log.patch import Patch, PatchProblem
 from planloop.schemas.resource import Resource, WantedObject
 
-# What waits for a person's yes: edits that stop much, edits that touch what is protected, and what the plan names.
+# Edits that wait for approval by a person: those that stop much work, those that change protected tasks, and those that
+# the plan lists.
 
 
 def hold_reason(differences: Sequence[ObjectDifference], live: Mapping[str, Resource]) -> str:
-    """Why an edit with these differences waits, or the empty text: too much running work lost, or protected work."""
+    """Why an edit with these differences needs approval: it stops too much running work, or protected work. Else
+    empty."""
     stopped = frozenset(one.address for one in differences if one.action in ("cancel", "replace"))
     begun = [one for one in live.values() if one.kind == "task" and task_stake(one, None).is_running]
     hit = [one for one in begun if _is_hit(one.address, stopped)]
@@ -42,14 +44,14 @@ def hold_reason(differences: Sequence[ObjectDifference], live: Mapping[str, Reso
         return f"it would stop protected tasks: {_listed(protected)}"
     running = [one for one in begun if _works_itself(one)]
     lost = [one for one in hit if _works_itself(one)]
-    # Of a single running task, half is all: stopping that one is what the person asked for, not an accident.
+    # If only one task runs, stopping it is what the person asked for, not an accident.
     if len(lost) > limits.CANCELS_HELD_OVER or (len(lost) > 1 and 2 * len(lost) > len(running)):
         return f"it would stop {len(lost)} of {len(running)} running tasks: {_listed([one.address for one in lost])}"
     return ""
 
 
 def _is_hit(task: str, stopped: frozenset[str]) -> bool:
-    """Cancelling a task stops all below it, though only it has the difference."""
+    """Whether `task` is stopped, itself or by an ancestor. Only the ancestor has a difference then."""
     parts = task.split("/")
     return "task/." in stopped or any("/".join(parts[:length]) in stopped for length in range(2, len(parts) + 1))
 
@@ -59,7 +61,7 @@ def _works_itself(task: Resource) -> bool:
 
 
 def approval_reason(patch: Patch, ops: Sequence[PatchOp], document: JsonObject) -> str:
-    """Which `approve:` pattern of the plan the patch meets, in words; a person needs nobody's approval."""
+    """Why the patch needs approval by `approve:` of the plan; empty if not. Patches of people never do."""
     if patch.author.is_human:
         return ""
     for task, patterns in declared_lists(document, "approve"):
@@ -73,7 +75,7 @@ def approval_reason(patch: Patch, ops: Sequence[PatchOp], document: JsonObject) 
 def protection_faults(
     live: Mapping[str, Resource], wanted: Mapping[str, WantedObject], gone: Sequence[str]
 ) -> Iterator[PatchProblem]:
-    """Protected tasks among those that would go: the flag comes off first, in a patch of its own."""
+    """Problems for protected tasks that the patch would remove. A separate patch must remove the protection first."""
     for address in gone:
         if live[address].spec.get("protect") and address not in wanted:
             task = address.partition("/")[2]
@@ -86,7 +88,7 @@ def protection_faults(
 
 
 def _meets(pattern: Sequence[str], op: PatchOp, document: JsonObject) -> bool:
-    """Whether `op` touches what `pattern` names: at it, above it with it inside (a whole task), or below it."""
+    """Whether `op` changes a path that matches `pattern`: exactly, as part of a larger value, or below it."""
     values = [
         op.value,
         *([json_pointer.value_at(document, op.path)] if json_pointer.has_value(document, op.path) else []),
@@ -102,7 +104,7 @@ def _paths(value: Json) -> Iterator[tuple[str, ...]]:
 
 
 def _path_pattern(pattern: str) -> tuple[str, ...] | None:
-    """The tokens of a pattern that names paths of the plan; None for one that names tool calls."""
+    """The tokens of a pattern for paths of the plan; None for a pattern of tool calls."""
     if pattern.startswith("/"):
         return json_pointer.parse_pointer(pattern)
     if pattern.startswith("task/"):
@@ -117,22 +119,22 @@ def _listed(addresses: Sequence[str]) -> str:
     return f"{shown} and {rest} more" if rest > 0 else shown
 
 
-# The admission chain: everything a patch has to pass, as one pure function from a patch and the present to an answer.
+# The admission chain: all checks of a patch, as one pure function of the patch and the current plan.
 #
 # Order: keyed paths → scope, ownership and conflict → schema → rights and budget on the result → protection → approvals
-# and holds. Every rule that can still speak does, so that the author gets all faults at once.
+# and holds. All rules that can still be applied are, so that the author gets all problems together.
 
 BUDGET_WORD: Final = "budget"
 RIGHTS_CODES: Final = "P03"
-"""Codes of faults in rights and budgets begin so (`planloop.compiler.error_codes`)."""
+"""Prefixes of the codes of problems with rights and budgets (`planloop.compiler.error_codes`)."""
 
 
 @frozen
 class Admission:
-    """What would become of a patch. It is refused when there are `faults`, else held when there is a `hold`.
+    """The result of admission. The patch is rejected if there are `faults`, else held if there is a `hold`.
 
-    `ops` are keyed and `document` is the result; `graph` is None when the result has errors. `notes` tell what a
-    person's patch overrode; `warnings` are diagnostics that stop nothing.
+    `ops` are keyed, and `document` is the result; `graph` is None if the result has errors. `notes` list what a
+    person's patch overrode; `warnings` are diagnostics that do not reject the patch.
     """
 
     ops: tuple[PatchOp, ...]
@@ -146,7 +148,7 @@ class Admission:
 
 
 def admit_patch(patch: Patch, present: CurrentPlan, view: View, language: PlanLanguage) -> Admission:
-    """The answer of the whole chain to `patch`. Writes nothing, and does not know whether anybody will."""
+    """Apply the whole chain to `patch`. Writes nothing."""
     if patch.author.kind == "agent" and (hidden := tuple(hook_policy.hook_op_faults(patch, present))):
         return Admission((), present.document, None, hidden)
     is_current = present.document_rev <= patch.base_rev <= present.rev
@@ -160,7 +162,7 @@ def admit_patch(patch: Patch, present: CurrentPlan, view: View, language: PlanLa
     ):
         return Admission(keyed.ops, keyed.document, None, (*faults, *named))
     if patch.author.kind == "agent" and (excess := tuple(_size_faults(keyed.ops, present))):
-        # Before the result is compiled, which takes seconds for a plan that large.
+        # Before the result is compiled, which takes seconds for such a large plan.
         faults += scope.scope_faults(patch, keyed.ops, present)
         return Admission(keyed.ops, keyed.document, None, (*faults, *excess))
     settled = agent_policy.with_lost_sources_kept(
@@ -168,7 +170,7 @@ def admit_patch(patch: Patch, present: CurrentPlan, view: View, language: PlanLa
     )
     checked = _checked(settled, PatchingAgent(patch.author, present, view), language)
     document = keyed.document if checked.document is None else checked.document
-    # The canonical document is what goes into the log, so it, and not the spelling of the patch, is judged.
+    # The canonical document goes into the log, so it is checked, not the form of the patch.
     ops = keyed.ops if document is keyed.document else tuple(json_patch.diff_values(present.document, document))
     faults += _author_faults(
         patch, tuple(op for op in ops if not agent_policy.is_source_bookkeeping(op, present, document)), present
@@ -189,13 +191,13 @@ def _checked(document: JsonObject, visit: PatchingAgent, language: PlanLanguage)
 
 
 def blocking_warnings(answer: Admission, language: PlanLanguage) -> tuple[PatchProblem, ...]:
-    """What a preview only warns of and an accepted patch may not have: parts of the plan that would never run."""
+    """Warnings of a preview that reject the patch when it is submitted: parts of the plan that would never run."""
     return tuple(_of_diagnostic(one) for one in answer.warnings if one.code in language.stops)
 
 
 @frozen
 class _Result:
-    """The outcome of a patch that compiles, on its way through the last rules."""
+    """The result of a patch that compiles, before the last rules."""
 
     view: View
     language: PlanLanguage
@@ -226,7 +228,7 @@ def _judged(patch: Patch, present: CurrentPlan, result: _Result) -> Admission:
 def _diagnosed(
     patch: Patch, present: CurrentPlan, view: View, checked: CheckedDocument, document: JsonObject
 ) -> Iterator[PatchProblem]:
-    """The compiler's errors. Of a budget that is over the plan's sums it is told what there really is left, if any."""
+    """The compiler's errors. A budget over the plan's sums is reported with the amount that is left, if known."""
     errors = [one for one in checked.diagnostics if one.severity == "error"]
     if not any(one.code == budget_policy.STATIC for one in errors):
         yield from map(_of_diagnostic, errors)
@@ -251,9 +253,9 @@ def _author_faults(patch: Patch, ops: tuple[PatchOp, ...], present: CurrentPlan)
 
 
 def _size_faults(ops: tuple[PatchOp, ...], present: CurrentPlan) -> Iterator[PatchProblem]:
-    """Agents do not grow a plan past what a plan file may have: it could not be written back and read again."""
+    """Reject patches of agents that make the plan larger than a plan file may be: it could not be read again."""
     added = sum(len(canonical_json.encode(op.value)) for op in ops if op.op != "remove")
-    # A person who raised the bound for a large file leaves its agents as much room again.
+    # If a person applied a larger file, agents may double its size.
     most = max(limits.PLAN_FILE_BYTES_MAX, 2 * len(canonical_json.encode(present.filed)))
     if added and added + len(canonical_json.encode(present.document)) > most:
         yield PatchProblem(

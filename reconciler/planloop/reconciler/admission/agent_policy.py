@@ -28,16 +28,17 @@ from planloop.schemas.objects.sandbox import sandbox_request
 from planloop.schemas.resource import Resource, WantedObject
 from planloop.schemas.rights import Rights, covers_model, is_covered
 
-# Agents that are copies of others (`from`): whom an agent may copy, and what `from` says when the original leaves.
+# Agents that are copies of others (`from`): which agents an agent may copy, and how `from` changes when the original is
+# removed.
 #
-# What a copy begins with is kept in its own status, so its original may go. A name that leads nowhere would keep the
-# plan from compiling, so `from` then says `dump:kept`.
+# A copy stores its initial experience in its status, so the original may be removed. A dangling name would be a compile
+# error, so `from` is then set to `dump:kept`.
 
 COPY_FROM = ("agent", "from")
 
 
 def with_lost_sources_kept(present: CurrentPlan, document: JsonObject) -> JsonObject:
-    """`document` with `dump:kept` in each `from` that it has from before and that names a task that is not there."""
+    """Return `document` with `dump:kept` in each unchanged `from` that names a task which no longer exists."""
     lost = [
         PatchOp("replace", (*json_pointer.task_pointer(path), *COPY_FROM), KEPT_ORIGIN)
         for path, name in _sources(document)
@@ -47,9 +48,9 @@ def with_lost_sources_kept(present: CurrentPlan, document: JsonObject) -> JsonOb
 
 
 def is_source_bookkeeping(op: PatchOp, present: CurrentPlan, document: JsonObject) -> bool:
-    """Whether `op` is of `with_lost_sources_kept`, and so not a wish of the author of the patch that makes `document`.
+    """Whether `op` comes from `with_lost_sources_kept`, and not from the author of the patch that leads to `document`.
 
-    An author that writes `dump:kept` while the original stays changes another's agent, and is judged for it.
+    An author that writes `dump:kept` while the original exists changes another agent, and is judged for it.
     """
     if op.path[-2:] != COPY_FROM or op.value != KEPT_ORIGIN or not json_pointer.has_value(present.document, op.path):
         return False
@@ -58,13 +59,13 @@ def is_source_bookkeeping(op: PatchOp, present: CurrentPlan, document: JsonObjec
 
 
 def _is_lost(name: str, path: tuple[str, ...], document: JsonObject) -> bool:
-    """Whether the task at `path` is a copy of an agent, named `name`, that is not in `document`."""
+    """Whether the task at `path` is a copy of the agent `name`, which is not in `document`."""
     copied = copied_agent_path(name, path[:-1])
     return copied is not None and not json_pointer.has_value(document, json_pointer.task_pointer(copied))
 
 
 def copy_source_faults(old: Resource | None, want: WantedObject, author: tuple[str, ...]) -> Iterator[PatchProblem]:
-    """Where the agent `want` would begin with what an agent has learnt that is not below the author."""
+    """Problems if the agent `want` would copy an agent that is not a descendant of the author."""
     source = str(want.spec.get("source") or "")
     if not source.startswith(ADDRESS) or (old is not None and old.spec.get("source") == source):
         return
@@ -75,7 +76,7 @@ def copy_source_faults(old: Resource | None, want: WantedObject, author: tuple[s
 
 
 def _sources(document: JsonObject) -> Iterator[tuple[tuple[str, ...], str]]:
-    """The path of each task with an agent that is a copy, with what its `from` says."""
+    """Yield the path of each task whose agent is a copy, with its `from`."""
     waiting: list[tuple[tuple[str, ...], JsonObject]] = [((), document)]
     while waiting:
         path, task = waiting.pop()
@@ -92,22 +93,21 @@ def _said(document: JsonObject, path: tuple[str, ...]) -> Json:
     return json_pointer.value_at(document, at) if json_pointer.has_value(document, at) else None
 
 
-# What an agent's patch may come to: judged on the result, so that no spelling of a patch slips past it.
+# The result of an agent's patch is checked, so that no form of a patch evades the rules.
 #
-# Its own agent and every agent outside its subtree stay exactly as they were, and so do the parts that are for people;
-# a command that anything would run is one that the author could run or grant itself
-# (`planloop.reconciler.admission.command_policy`); what the tasks below it read, lock and work in lies in its own
-# workspace; its children are asked by models that somebody above them had, and in no weaker sandbox. What a child may
-# use is narrowed by the compiler, on the same result.
+# The author's own agent, agents outside its subtree, and the fields for people must not change. New commands must be
+# ones that the author could run or grant (`planloop.reconciler.admission.command_policy`). The files that descendants
+# read, lock and work in must be in the author's workspace. Children use models that the author or an ancestor has, and
+# no weaker sandbox. The compiler narrows the rights of children, on the same result.
 
 KEPT: Final = frozenset("acceptance budget protect cwd env when heal retries containers locks".split())
-"""Lowered fields of the author's own task, and of tasks outside its subtree, that its patch must leave alone."""
+"""Lowered fields of the author's own task, and of tasks outside its subtree, that its patch must not change."""
 
 LOCAL_HOSTS: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 def agent_patch_faults(patch: AgentPatch) -> Iterator[PatchProblem]:
-    """Every way in which the result would give the author, or others through it, more than it has."""
+    """Yield each way in which the result would give the author, or other agents through it, more than it has."""
     author, live, wanted = patch.author, patch.live, patch.wanted
     path = agent_task_path(author)
     own = live.get(str(Address("agent", path)))
@@ -142,13 +142,13 @@ def agent_patch_faults(patch: AgentPatch) -> Iterator[PatchProblem]:
             case "mcp":
                 yield from command_policy.server_command_faults(old, want, rights)
             case "case" if old is None or old.spec != want.spec:
-                # Whoever makes one has a verdict written, in the name of whichever entry it says.
+                # The author of a case could get a verdict for any benchmark entry.
                 yield PatchProblem("rights", "only people may set `case`", (*json_pointer.task_pointer(at), "case"))
 
 
 @frozen
 class _Powers:
-    """What an author brings to its children: its rights, its own spec, and the models in its line by now."""
+    """What an author can give to its children: its rights, its own spec, and the models among its relatives."""
 
     rights: Rights
     spec: JsonObject
@@ -156,7 +156,7 @@ class _Powers:
 
 
 def _models(live: Mapping[str, Resource], author: tuple[str, ...]) -> frozenset[str]:
-    """The models of the author, of the agents above it and of those below it: given by who could grant them."""
+    """The models of the author, its ancestors and its descendants: agents that could grant models gave them."""
     found: set[str] = set()
     for address, one in live.items():
         at = addresses.parse_address(address)
@@ -168,7 +168,7 @@ def _models(live: Mapping[str, Resource], author: tuple[str, ...]) -> frozenset[
 def _behind_faults(
     patch: AgentPatch, old: Resource | None, want: WantedObject, powers: _Powers
 ) -> Iterator[PatchProblem]:
-    """An agent behind a hook; that of one which is to stay as it is, or is copied, is none of the author's doing."""
+    """Problems of an agent that answers for a hook. Agents of unchanged or copied hooks are not the author's doing."""
     if hook_policy.is_authors_hook(patch, want.address):
         yield from command_policy.agent_command_faults(old, want, powers.rights, is_elsewhere=False)
         yield from _child_faults(old, want, powers)
@@ -179,7 +179,7 @@ def _is_below(path: tuple[str, ...], author: tuple[str, ...]) -> bool:
 
 
 def _inherited(wanted: Mapping[str, WantedObject], path: tuple[str, ...]) -> JsonObject:
-    """The variables of the parent of the task at `path`."""
+    """The environment variables of the parent of the task at `path`."""
     above = wanted.get(str(Address("task", path[:-1]))) if path else None
     return {} if above is None else dict(above.spec["env"])
 
@@ -200,10 +200,10 @@ def _outside_faults(old: Resource | None, want: WantedObject) -> Iterator[PatchP
 
 
 def _follows(op: PatchOp, old: Resource, want: WantedObject) -> bool:
-    """Whether a change only follows from what the author may do.
+    """Whether a change is only a consequence of allowed changes.
 
-    That is of hooks that it attached (of their list, or of denials that guard their files), and of an agent that left
-    the plan and that others are copies of.
+    That is the case for hooks that the author attached (their list, or denials that guard their files), and for copies
+    of an agent that was removed.
     """
     if op.path[:2] == ("rights", "guarded"):
         return set(old.spec["rights"].get("guarded", ())) <= set(want.spec["rights"].get("guarded", ()))
@@ -211,7 +211,7 @@ def _follows(op: PatchOp, old: Resource, want: WantedObject) -> bool:
 
 
 def _child_faults(old: Resource | None, want: WantedObject, powers: _Powers) -> Iterator[PatchProblem]:
-    """Where a child would think, and what its commands would run in."""
+    """Problems with the model of a child, and with the sandbox of its commands."""
     known = powers.models | set(() if old is None else stated_models(old.spec))
     for stated in stated_models(want.spec):
         name = parse_model_name(stated)
@@ -221,7 +221,7 @@ def _child_faults(old: Resource | None, want: WantedObject, powers: _Powers) -> 
             yield PatchProblem(
                 "rights", f"{want.address} would use the recording `{stated}`; only people may set recordings"
             )
-        # Where a model is asked is a way out of the plan: only a line of rights that names it opens it.
+        # The address of a model is an access to the network, so only rights that name it allow it.
         given = powers.rights.grant_models
         if name.url and (given is None or not is_covered(given, name.real, covers_model)):
             hint = f"a person can allow it with `rights: {{grant: {{models: ['{name.real}']}}}}`"
@@ -253,7 +253,7 @@ def _sandbox(written: Json) -> JsonObject:
 def _reach_faults(
     old: Resource | None, want: WantedObject, rights: Rights, own: PurePosixPath
 ) -> Iterator[PatchProblem]:
-    """What a task below would work in, lock, read or ask that its author may not."""
+    """Problems if a descendant would work in, lock, read or connect to something that the author may not."""
     before: JsonObject = {} if old is None else old.spec
     cwd = PurePosixPath(want.spec.get("cwd", "."))
     if (old is None or before.get("cwd") != want.spec.get("cwd")) and not _is_inside(cwd, own):
@@ -273,7 +273,7 @@ def _reach_faults(
 
 
 _ABSOLUTE: Final = re.compile(r"\s*(//|[a-z][a-z0-9+.-]*:/|(data|javascript|blob|about|view-source):)", re.IGNORECASE)
-"""The beginning of a URL that does not stay on the site that a check begins with."""
+"""The start of a URL that leaves the site where a check starts."""
 _CONTENTS: Final = frozenset({"body", "json", "form", "headers", "expect", "subset", "contains"})
 _ASKED_SCHEMES: Final = frozenset({"", "http", "https", "ws", "wss"})
 
@@ -281,7 +281,7 @@ _ASKED_SCHEMES: Final = frozenset({"", "http", "https", "ws", "wss"})
 def _check_faults(
     address: str, what: JsonObject, rights: Rights, folders: tuple[PurePosixPath, PurePosixPath]
 ) -> Iterator[PatchProblem]:
-    """A check reads and asks as the owner does, so its author may write only what it could look at itself."""
+    """Problems of a check. It runs with the owner's rights, so its author may use only what it could access itself."""
     cwd, own = folders
     if what.get("path"):
         path = PurePosixPath(normpath(cwd / str(what["path"])))
@@ -295,9 +295,9 @@ def _check_faults(
 
 
 def _asked_places(what: Json, key: str = "") -> Iterator[str]:
-    """The hosts, URLs and pages that a check names anywhere in its arguments.
+    """Yield the hosts, URLs and pages that a check names anywhere in its arguments.
 
-    A page that a step opens can be a whole URL. What a request sends, and what its answer must be, names no place.
+    A page that a step opens can be a full URL. Bodies of requests and expected responses are not addresses.
     """
     if isinstance(what, dict):
         for name in what.keys() - _CONTENTS:
@@ -310,7 +310,7 @@ def _asked_places(what: Json, key: str = "") -> Iterator[str]:
 
 
 def _is_local(place: str) -> bool:
-    """Whether a host, URL or port is on this machine. What is known only when the check runs is not."""
+    """Whether a host, URL or port is on this machine; False if that is known only when the check runs."""
     if not _ABSOLUTE.match(place):
         return place in LOCAL_HOSTS or place.startswith((":", "/"))
     try:

@@ -27,15 +27,15 @@ from planloop.schemas.objects.hook import OVER
 from planloop.schemas.quantities import parse_duration
 from planloop.schemas.resource import Resource, conditions_of_status
 
-# Answers to what waits: an approved patch is put on the present plan and admitted again; one that is stale is not.
+# Answers to pending approvals. An approved patch is admitted again on the current plan, unless it is stale.
 #
-# Pure parts; `PlanGate.approve` and `PlanGate.reject` write them. Requests and calls that wait only get their answer
-# written: the controller that asked reads it there and drops the object.
+# These are the pure parts; `PlanGate.approve` and `PlanGate.reject` write the records. For waiting requests and calls,
+# only the answer is written: the controller that waits reads it and drops the object.
 
 
 @frozen
 class ApprovalAnswer:
-    """Somebody's answer: `state` is approved or rejected, `content` what was asked for where something was."""
+    """An answer: `state` is approved or rejected; `content` is the answer to a question, if one was asked."""
 
     state: str
     by: Author
@@ -44,7 +44,7 @@ class ApprovalAnswer:
 
 
 def pending_approval(view: View, address: str) -> Resource:
-    """The approval at `address` (the bare id will do). Raises Terminal when there is none or it was answered."""
+    """Return the approval at `address`, or with that id. Raises TerminalError if none exists or it was answered."""
     other = view.get(address)
     if other is not None and other.kind == "task":
         raise TerminalError("NoApproval", f"{address} is a task and cannot be approved{_ways_on(other)}")
@@ -69,7 +69,7 @@ def _ways_on(task: Resource) -> str:
 
 
 def hook_end_draft(hook: Resource, by: Author, reason: str) -> RecordDraft:
-    """The record of a person's yes to the end of a hook. Raises Terminal when it does not end so, or has ended."""
+    """Return the record of a person's approval to end a hook. Raises TerminalError if it cannot end so or has ended."""
     if hook.spec["is_read_only"]:
         raise TerminalError(
             "NoApproval", f"{hook.address} is a copy of {hook.spec['original']} and ends with it; approve the original"
@@ -85,23 +85,23 @@ def hook_end_draft(hook: Resource, by: Author, reason: str) -> RecordDraft:
 
 
 def is_for_patch(approval: Resource) -> bool:
-    """Whether a patch waits there, rather than a call or a request."""
+    """Whether the approval is for a patch, not for a call or a request."""
     return approval.spec.get("kind") == "patch"
 
 
 def is_for_request(approval: Resource) -> bool:
-    """Whether an agent asks there for something it may not have."""
+    """Whether the approval is a request of an agent for more rights or budget."""
     return approval.spec.get("kind") == "request"
 
 
 def rebase_held_patch(approval: Resource, now: CurrentPlan) -> Patch:
-    """The patch that was held, as approved, on the present revision."""
+    """Return the held patch as approved, based on the current revision."""
     held = patch_from_json(approval.spec["what"])
     return replace(held, base_rev=now.rev, is_approved=True)
 
 
 def held_patch_faults(approval: Resource, now: CurrentPlan) -> Iterator[PatchProblem]:
-    """What somebody changed, at the places the patch is about, since it was held."""
+    """Yield changes by others, since the patch was held, of paths that it changes."""
     held = patch_from_json(approval.spec["what"])
     for op in held.ops:
         later = field_ownership.changes_since(now.stamps, op.path, held.base_rev)
@@ -117,7 +117,7 @@ def held_patch_faults(approval: Resource, now: CurrentPlan) -> Iterator[PatchPro
 
 
 def answer_changes(approval: Resource, answer: ApprovalAnswer) -> tuple[Change, ...]:
-    """Writes the answer where an agent waits to read it; what only people asked for just goes."""
+    """Return the changes of an answer: written if an agent waits for it, else the approval is dropped."""
     if (approval.owner or "").startswith("plan/"):
         return (Drop(approval.address, approval.uid),)
     told: JsonObject = {"state": answer.state, "by": str(answer.by), "reason": answer.reason}
@@ -127,7 +127,7 @@ def answer_changes(approval: Resource, answer: ApprovalAnswer) -> tuple[Change, 
 
 
 def answer_draft(approval: Resource, answer: ApprovalAnswer, plan: str) -> RecordDraft:
-    """The record of an answer that changes no document."""
+    """Return the record of an answer that does not change the document."""
     data: JsonObject = {"approval": approval.address, "reason": answer.reason, "why": approval.spec.get("why", "")}
     if is_for_request(approval):
         data["asked"] = describe_request(approval.spec)
@@ -137,10 +137,11 @@ def answer_draft(approval: Resource, answer: ApprovalAnswer, plan: str) -> Recor
     return RecordDraft(f"plan.{answer.state}", str(answer.by), plan, changes, data, cause=approval.created_rev)
 
 
-# A request for more (budget, a tool, a model) as the patch that grants it.
+# A request for more (budget, a tool, a model), converted to the patch that grants it.
 #
-# Pure. The patch is the granter's: it passes the gate under its name, so nobody grants what it may not grant, and a
-# message or a yes by itself never grants anything. Requests of other kinds change no plan: the yes is the answer.
+# Pure. The author of the patch is the granter, and the gate checks it, so agents can grant only what they may grant. A
+# message or an approval alone grants nothing. Requests of other kinds do not change the plan: the approval is the
+# answer.
 
 _SAID: Final = re.compile(
     r"(?<![\d.,])(\d{1,3}(?:,\d{3})+|\d+(?:\.\d+)?)\s*(tokens?|usd|dollars?|seconds?|calls?|turns?|retr(?:ies|y))\b"
@@ -149,13 +150,13 @@ _UNITS: Final = {"dollar": "usd", "second": "time", "retry": "retries", "usd": "
 
 
 def grant_patch(approval: Resource, by: Author, now: CurrentPlan, view: View) -> Patch | None:
-    """What saying yes to a request comes to as a patch by `by`; None when it changes no plan.
+    """Return the patch by `by` that grants a request; None if the request does not change the plan.
 
-    Raises Terminal when the request makes no sense or the task that asked is gone.
+    Raises TerminalError if the request is invalid or its task no longer exists.
     """
     what = approval.spec["what"]
     if what.get("kind") == "budget" and not (more := _amounts(what.get("what"))):
-        return None  # In words: whoever says yes to that patches the budget itself.
+        return None  # A request as free text: the granter patches the budget directly.
     path = addresses.parse_address(str(approval.owner)).path
     task, agent = view.get(str(addresses.task_address(*path))), view.get(str(addresses.agent_address(*path)))
     if task is None or agent is None:
@@ -178,7 +179,7 @@ def grant_patch(approval: Resource, by: Author, now: CurrentPlan, view: View) ->
 
 
 def useless_grant_faults(approval: Resource, answer: Admission) -> Iterator[PatchProblem]:
-    """What was asked for and would not be there all the same: a denial, a line of rights or a cap takes it away."""
+    """Yield problems if the grant would have no effect, because of a denial, the rights of an ancestor or a limit."""
     what = approval.spec["what"]
     graph = answer.graph
     agent = graph.objects.get(str(approval.owner)) if graph is not None else None
@@ -208,7 +209,7 @@ def useless_grant_faults(approval: Resource, answer: Admission) -> Iterator[Patc
 
 
 def _capped(agent: JsonObject, task: JsonObject, more: JsonObject) -> Iterator[PatchProblem]:
-    """A fault for each unit that the task would have more of than the cap of its agent's tier allows."""
+    """Yield a problem for each unit in which the new budget exceeds the limit of the agent's tier."""
     cap = agent.get("cap") or {"budget": {}, "at": ""}
     for word in more:
         unit = unit_from_name(str(word))
@@ -221,7 +222,7 @@ def _capped(agent: JsonObject, task: JsonObject, more: JsonObject) -> Iterator[P
 
 
 def _more_budget(path: tuple[str, ...], document: JsonObject, view: View, more: JsonObject) -> list[PatchOp]:
-    """Operations that raise by `more` every line that bounds the task, or the next one above with a bound."""
+    """Return operations that raise by `more` each limit of the task, or of its nearest ancestor with a limit."""
     ops: list[PatchOp] = []
     for word, amount in more.items():
         unit = unit_from_name(str(word))
@@ -247,7 +248,7 @@ def _more_budget(path: tuple[str, ...], document: JsonObject, view: View, more: 
 
 
 def _setting(before: list[PatchOp], at: tuple[str, ...], old: Json, new: JsonObject) -> PatchOp:
-    """The map at `at` with the members `new`, on top of what an operation before has put there."""
+    """Return an operation that sets the members `new` of the map at `at`, after the operations `before`."""
     put = next((op for op in reversed(before) if op.path == at), None)
     known = put.value if put is not None else old
     if isinstance(known, dict) and isinstance(known.get("budget"), dict) and "budget" in new:
@@ -256,7 +257,7 @@ def _setting(before: list[PatchOp], at: tuple[str, ...], old: Json, new: JsonObj
 
 
 def _amounts(what: Json) -> JsonObject:
-    """The amounts that are asked for, by unit, from a map, its text, or words such as `5 turns`. May be empty."""
+    """Parse the requested amounts by unit from a map, its text, or text such as `5 turns`. May be empty."""
     if isinstance(what, str):
         try:
             what = decode_foreign(what)
@@ -267,7 +268,7 @@ def _amounts(what: Json) -> JsonObject:
 
 
 def _unit(word: str) -> str:
-    """The unit as a plan spells it, from the word of a request in either number."""
+    """The unit as in a plan file, from its singular or plural in a request."""
     one = word.removesuffix("s")
     return _UNITS.get(one) or (word if word == "retries" else f"{one}s")
 
@@ -292,7 +293,7 @@ def _granted(node: Json) -> JsonObject:
 
 
 def _granting(tokens: tuple[str, ...], node: Json, given: JsonObject) -> list[PatchOp]:
-    """What the agent of a task is given beside its own lines, which may be another's too or be written in the file."""
+    """Return operations that add a grant to the agent of a task, without changing shared or written-out lines."""
     known = _granted(node)
     return [PatchOp("replace" if known else "add", (*tokens, "granted"), {**known, **given})]
 

@@ -1,8 +1,8 @@
 """Check budgets in a patch against what is left in the ledgers of running tasks. Pure.
 
-A grant that is held cannot be raised over what its giver has left, whoever asks. A new task may state more than is left
-at the moment when a person adds it, for it can wait; an agent gives its children only what it has. Lowering is always
-allowed: under what is spent, work is parked at its next boundary.
+An existing grant cannot be raised above what its giver has left, for any author. If a person adds a task, its budget
+may exceed what is left, because the task can wait; an agent can give its children only what it has. Lowering is always
+allowed: below the amount already spent, work pauses at its next boundary.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from planloop.schemas.objects.budget import (
 from planloop.schemas.resource import Resource, WantedObject
 
 STATIC: Final = "P0306"
-"""The compiler's code for the same, by the sums of the plan alone (`planloop.compiler.resolve.budgets`)."""
+"""The compiler's code for the same problem, found by the sums of the plan (`planloop.compiler.resolve.budgets`)."""
 
 
 @frozen
 class BudgetRequest:
-    """A bound that a patch states: of the task at `address`, which may not be there yet, below `parent`."""
+    """A limit that a patch sets, for the task at `address`, which may not exist yet, below `parent`."""
 
     address: str
     parent: str | None
@@ -46,7 +46,7 @@ class BudgetRequest:
 
 
 def requested_budgets(live: Mapping[str, Resource], wanted: Mapping[str, WantedObject]) -> Iterator[BudgetRequest]:
-    """The bounds that differ from what is live."""
+    """Yield the limits that differ from the live plan."""
     for address, want in wanted.items():
         stated: JsonObject = want.spec.get("budget") or {} if address.startswith("task/") else {}
         if not stated:
@@ -61,7 +61,7 @@ def requested_budgets(live: Mapping[str, Resource], wanted: Mapping[str, WantedO
 def requested_budgets_of_documents(
     before: JsonObject, after: JsonObject, path: tuple[str, ...] = ()
 ) -> Iterator[BudgetRequest]:
-    """The same from two documents: for one whose sums are wrong, so that it has no objects."""
+    """Yield the differing limits from two documents, for a document whose sums are wrong, so that it has no objects."""
     stated, old = after.get("budget"), before.get("budget")
     address = str(addresses.task_address(*path))
     parent = str(addresses.task_address(*path[:-1])) if path else None
@@ -77,9 +77,9 @@ def requested_budgets_of_documents(
 
 
 def budget_faults(asked: Iterable[BudgetRequest], view: View, *, is_agent: bool) -> Iterator[PatchProblem]:
-    """Where more is asked for than its giver has. Several bounds out of one account are added up.
+    """Yield problems for limits above what their giver has left. Several limits from one account are added up.
 
-    A giver that the same patch raises has so much more.
+    If the same patch raises the giver's budget, the raise counts.
     """
     wishes = list(asked)
     given = {(one.address, one.unit): -_raise(view, one) for one in wishes}
@@ -102,14 +102,14 @@ def budget_faults(asked: Iterable[BudgetRequest], view: View, *, is_agent: bool)
 
 
 def _raise(view: View, one: BudgetRequest) -> Decimal:
-    """By how much the bound of a task grows that has one already."""
+    """The increase of the limit of a task that already has one."""
     task = view.get(one.address)
     account = None if task is None else accounts_of(task.status).get(one.unit)
     return max(ZERO, one.amount - account.bound) if account is not None and account.is_open else ZERO
 
 
 def _giver(view: View, one: BudgetRequest, account: Account | None) -> Resource | None:
-    """The task whose account a grant is, or would be, out of."""
+    """The task whose account a grant is, or would be, taken from."""
     if account is not None and not account.giver:
         return None
     at = view.get(one.parent) if one.parent is not None else None
@@ -122,7 +122,7 @@ def _giver(view: View, one: BudgetRequest, account: Account | None) -> Resource 
 
 
 def _left(view: View, giver: Resource, unit: Unit) -> Decimal:
-    """What the giver has left, less what bounds above it were lowered by under what is used."""
+    """What the giver has left, minus the amounts by which limits of ancestors were lowered below their usage."""
     left = accounts_of(giver.status)[unit].left
     at = view.get(giver.spec["parent"]) if giver.spec.get("parent") else None
     while at is not None:

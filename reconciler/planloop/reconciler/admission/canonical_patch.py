@@ -1,8 +1,8 @@
-"""Convert a patch as written into keyed operations on the current document. Pure.
+"""Convert a patch as written to keyed operations on the current document. Pure.
 
-Paths by position are wrong as soon as somebody inserts above them, so they are taken only when the patch itself tests
-the item or its author had read the newest document. What goes into the log is the difference between before and after:
-keyed paths, lists as whole values, nothing that changes nothing.
+Paths with positions become wrong when an earlier item is inserted, so they are accepted only if the patch tests the
+item or its author has read the newest document. The log gets the difference between before and after: keyed paths,
+lists as whole values, and no operations without effect.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from planloop.schemas.json_patch import PatchOp
 from planloop.schemas.log.patch import PatchProblem
 
 ALIASES: Final = {"children": "tasks", "spec": "acceptance"}
-"""Spellings that the canonical document does not keep; taken where a task has no such key itself."""
+"""Alternative names of fields that the canonical document does not use; accepted if a task has no such key."""
 
 
 @frozen
 class CanonicalPatch:
-    """`document` after the patch and the keyed `ops` that lead there; meaningless when there are faults."""
+    """The `document` after the patch, and the keyed `ops` that lead to it; undefined if there are faults."""
 
     document: JsonObject
     ops: tuple[PatchOp, ...]
@@ -30,7 +30,7 @@ class CanonicalPatch:
 
 
 def canonical_patch(document: JsonObject, ops: Sequence[PatchOp], *, is_current: bool) -> CanonicalPatch:
-    """What `ops` make of `document`. `is_current` says that the author had read this very document."""
+    """Apply `ops` to `document`. `is_current`: the author has read exactly this document."""
     after: Json = document
     faults: list[PatchProblem] = []
     tested = {op.path[:depth] for op in ops if op.op == "test" for depth in range(1, limits.FOREIGN_DEPTH_MAX)}
@@ -39,7 +39,7 @@ def canonical_patch(document: JsonObject, ops: Sequence[PatchOp], *, is_current:
         try:
             path = _keyed(after, op.path, tested, is_current, adds=op.op in ("add", "move", "copy"))
             keyed = PatchOp(op.op, path, op.value, _keyed(after, op.source, tested, is_current))
-            if excess := room.take(after, keyed):  # Before any walk over the result.
+            if excess := room.take(after, keyed):  # Before the result is traversed.
                 faults.append(PatchProblem("schema", excess, op.path, _SMALLER))
                 break
             after = json_patch.apply_ops(after, (keyed,))
@@ -68,7 +68,7 @@ def _keyed(
     value: Json = document
     out: list[str] = []
     for depth, token in enumerate(path):
-        # What is added to a map is a new key, and never takes the place of the item at that position.
+        # Adding to a map creates a new key, and never replaces the item at that position.
         is_new = adds and depth == len(path) - 1 and isinstance(value, dict) and token not in ALIASES
         known, is_positional = (token, False) if is_new else _token(value, token)
         is_vouched = is_current or path[: depth + 1] in tested
@@ -80,7 +80,7 @@ def _keyed(
 
 
 def _token(value: Json, token: str) -> tuple[str, bool]:
-    """The token as the document spells it, and whether it was a position."""
+    """The token as in the document, and whether it was a position."""
     if isinstance(value, list):
         named = (str(n) for n, item in enumerate(value) if isinstance(item, dict) and item.get("id") == token)
         return next(named, token), json_pointer.list_index(token) is not None

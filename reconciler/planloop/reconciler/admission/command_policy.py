@@ -1,8 +1,8 @@
 """Which commands an agent's patch may add: only those that the agent could run or grant itself. Pure.
 
-Commands stand in tasks, in their checks, in the minds of agents, in the steps of mixins and in tool servers. What a
-command does is also decided by where and with what it runs, so one that moves counts as a new one, and variables that
-decide which programs run (`planloop.schemas.shell.variables`) are for authors that may run every line.
+Commands are in tasks, checks, deciders of agents, steps of mixins and tool servers. What a command does also depends on
+its folder and environment, so a moved command counts as new, and variables that decide which programs run
+(`planloop.schemas.shell.variables`) are only for authors that may run every command.
 """
 
 from __future__ import annotations
@@ -27,13 +27,14 @@ REFERENCE: Final = "env:"
 WITHOUT_COMMAND: Final = f"use checks that run no command ({', '.join(COMMANDLESS_KINDS)})"
 SHELLS: Final = ("sh", "bash", "dash", "/bin/sh", "/bin/bash", "/bin/dash", "/usr/bin/sh", "/usr/bin/bash")
 SURROUNDINGS: Final = ("cwd", "env")
-"""Where and with what a command runs decides what it does: `make` in another folder is another command."""
+"""Fields that decide what a command does: `make` in another folder is another command."""
 
 
 def task_command_faults(
     old: Resource | None, want: WantedObject, rights: Rights, inherited: JsonObject
 ) -> Iterator[PatchProblem]:
-    """Commands that the task did not have before, or not in this place. `inherited`: the variables of its parent."""
+    """Yield problems of commands that are new in the task or in its folder. `inherited`: the variables of its
+    parent."""
     variables = want.spec["env"]
     if changed := changed_steering_variables(inherited, variables):
         had = inherited if old is None else old.spec["env"]
@@ -52,7 +53,7 @@ def task_command_faults(
 def agent_command_faults(
     old: Resource | None, want: WantedObject, rights: Rights, *, is_elsewhere: bool
 ) -> Iterator[PatchProblem]:
-    """Commands of an agent's mind and of its mixins that it did not have; all of them when its task is elsewhere."""
+    """Yield problems of new commands of an agent's decider and mixins; of all commands if its task has moved."""
     before: JsonObject = {} if old is None else old.spec
     variables, had = _variables(want.spec), _variables(before)
     known = set() if is_elsewhere or variables != had else set(_of_agent(before))
@@ -66,7 +67,7 @@ def agent_command_faults(
 
 
 def hook_command_faults(want: WantedObject, rights: Rights) -> Iterator[PatchProblem]:
-    """The program or function that a hook would have run."""
+    """Yield problems of the program or function that a hook would run."""
     match want.spec["mind"]:
         case {"kind": "program", "argv": argv}:
             yield from _faults(want.address, (_line(argv),), set(), rights)
@@ -75,12 +76,12 @@ def hook_command_faults(want: WantedObject, rights: Rights) -> Iterator[PatchPro
 
 
 def _variables(spec: JsonObject) -> JsonObject:
-    """The variables that an agent's mind is given."""
+    """The variables that an agent's decider gets."""
     return (spec.get("mind") or {}).get("env") or {}
 
 
 def server_command_faults(old: Resource | None, want: WantedObject, rights: Rights) -> Iterator[PatchProblem]:
-    """A tool server that the patch would start or change."""
+    """Yield problems of a tool server that the patch would start or change."""
     if old is not None and old.spec == want.spec:
         return
     pointing = (*_pointing(want.spec.get("env"), (REFERENCE,)), *_pointing(want.spec.get("headers"), REFERENCES))
@@ -100,12 +101,12 @@ def server_command_faults(old: Resource | None, want: WantedObject, rights: Righ
 
 
 def _pointing(values: JsonObject | None, kinds: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    """Those of the values that stand for what the owner knows."""
+    """Yield the values that refer to values of the owner, such as secrets."""
     return ((name, str(value)) for name, value in (values or {}).items() if str(value).startswith(kinds))
 
 
 def has_same_surroundings(old: Resource | None, want: WantedObject) -> bool:
-    """Whether what the task runs finds the same surroundings as before."""
+    """Whether the commands of the task run in the same environment as before."""
     return old is not None and all(old.spec.get(name) == want.spec.get(name) for name in SURROUNDINGS)
 
 
@@ -159,7 +160,7 @@ def _inside(task: JsonObject) -> Iterator[tuple[str, str]]:
 
 
 def _command(what: JsonObject) -> str:
-    """The command of a task or a check as a shell line, empty when it has none."""
+    """The command of a task or a check as a shell line; empty without one."""
     if what.get("shell"):
         return str(what["shell"])
     return _line(what["argv"]) if what.get("argv") else ""
@@ -184,7 +185,7 @@ def _of_agent(spec: JsonObject) -> Iterator[str]:
 
 
 def _line(command: Json) -> str:
-    """The words as a shell line; what a shell is given to run is that line itself."""
+    """The command as a shell line. If a shell runs a line, returns that line."""
     if isinstance(command, str):
         return command
     words = [str(word) for word in command]

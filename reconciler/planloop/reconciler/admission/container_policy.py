@@ -1,8 +1,9 @@
-"""Which containers an agent may create: for a task of its own, and with no more access than it has. Pure.
+"""Which containers an agent may create: for its own task or descendants, with no more access than it has. Pure.
 
-A container runs commands as whoever the engine is, so what it mounts lies in the workspace, it has the network only
-with the right to it, and it is given no power, secret or port of this machine. The engine's socket, privileges and the
-networks and processes of the machine are not in the language at all. What people have written agents leave as it is.
+A container runs commands with the rights of the engine. So it may mount only folders of the workspace, it has the
+network only if the agent has that right, and it gets no capabilities, secrets or ports of this machine. The plan
+language cannot express the engine's socket, privileged mode, or the networks and processes of the machine. Agents
+cannot change containers that people wrote.
 """
 
 from __future__ import annotations
@@ -44,8 +45,8 @@ ContainerPathTokens = tuple[str, ...]
 
 @frozen
 class _Author:
-    """Who makes containers: the path of its task, what it may, what bounds its commands, where it works, and the name
-    of the file that steers its plan."""
+    """An agent that creates containers: the path of its task, its rights, the limits of its commands, its workspace,
+    and the name of its plan file."""
 
     path: ContainerPathTokens
     rights: Rights
@@ -55,7 +56,7 @@ class _Author:
 
 
 def container_faults(patch: AgentPatch, rights: Rights, own: JsonObject, workspace: str) -> Iterator[PatchProblem]:
-    """Every way in which the containers of the result are not for the author of `patch` to make, change or remove."""
+    """Yield problems of containers that the author of `patch` may not create, change or remove."""
     sandbox = own.get("sandbox")
     path = () if patch.author.name == "." else tuple(patch.author.name.split("/"))
     bounds = sandbox if isinstance(sandbox, dict) else {}
@@ -75,7 +76,7 @@ def container_faults(patch: AgentPatch, rights: Rights, own: JsonObject, workspa
 
 
 def without_orphan_containers(present: CurrentPlan, document: JsonObject) -> JsonObject:
-    """`document` without the containers that agents made for tasks that it does not have any more."""
+    """Return `document` without containers that agents created for tasks which no longer exist."""
     gone = [
         name
         for name, one in (document.get(CONTAINERS) or {}).items()
@@ -92,12 +93,12 @@ def without_orphan_containers(present: CurrentPlan, document: JsonObject) -> Jso
 
 
 def is_made_by_agent(present: CurrentPlan, name: str) -> bool:
-    """Whether agents made the container, and no person has changed it or taken it into the file since."""
+    """Whether an agent created the container, and no person has changed it or added it to the file since."""
     return container_maker(present, name) is not None
 
 
 def container_maker(present: CurrentPlan, name: str) -> str | None:
-    """The path of the agent that made the container or changed it last, `.` for the root's; None for people's."""
+    """The path of the agent that last changed the container, `.` for the root agent; None for a person."""
     if name in (present.filed.get(CONTAINERS) or {}):
         return None
     stamp = field_ownership.last_change(present.stamps, (CONTAINERS, name))
@@ -134,7 +135,7 @@ def _task(spec: JsonObject) -> ContainerPathTokens:
 
 
 def _faults(want: JsonObject, author: _Author) -> Iterator[tuple[str, str]]:
-    """What is wrong with a container that the author makes or changes, with what to do about it."""
+    """Yield problems of a container that the author creates or changes, each with a hint."""
     rights = author.rights
     if not _is_within(want, author.path):
         yield "it would outlive your task", f"set `task: {'/'.join(author.path)}`, or one of its descendants"
@@ -164,7 +165,7 @@ def _power_faults(want: JsonObject, author: _Author) -> Iterator[tuple[str, str]
         yield "it would be kept after its task", "remove `keep`"
     if any(label.startswith(_OURS) for label in want["labels"]):
         yield f"labels that begin with `{_OURS}` are reserved", "use another name"
-    # One that forks without end takes the machine's numbers for processes, the engine's too.
+    # A fork bomb would use up the process ids of the machine, and so stop the engine.
     for field, bound, rest in (("memory_bytes", "memory", None), ("pids", "processes", limits.SANDBOX_PROCESSES)):
         most = author.bounds.get(bound, rest)
         if most is not None and (want[field] is None or want[field] > most):
@@ -192,7 +193,7 @@ def _network_faults(want: JsonObject, rights: Rights) -> Iterator[tuple[str, str
 
 
 def _asks_itself(url: str) -> bool:
-    """Whether a health check at `url`, which the owner asks, is of the container and of nobody else."""
+    """Whether a health check at `url`, which the owner requests, reaches only the container."""
     try:
         return urlsplit(f"http://{OWN_HOSTS[0]}{url}" if url.startswith(":") else url).hostname in OWN_HOSTS
     except ValueError:
@@ -223,7 +224,7 @@ def _mount_faults(mount: JsonObject, author: _Author) -> Iterator[tuple[str, str
 
 
 def _nesting_faults(mounts: list[JsonObject]) -> Iterator[tuple[str, str]]:
-    """What is laid into a volume can be led elsewhere by who shares that, between one of its mounts and the next."""
+    """Yield problems of mounts inside a volume: other containers of the volume could redirect them with links."""
     volumes = [mount for mount in mounts if mount["volume"]]
     for mount in mounts:
         at = PurePosixPath(normpath(mount["target"]))
@@ -234,7 +235,7 @@ def _nesting_faults(mounts: list[JsonObject]) -> Iterator[tuple[str, str]]:
 
 
 def _steers(path: str, author: _Author) -> str:
-    """Why nobody but people writes `path`, which is mounted by its own name; empty when somebody else may."""
+    """Why only people may write `path`, which is mounted under its own name; empty if agents may."""
     if _REPOSITORIES.intersection(PurePosixPath(path).parts):
         return "and git runs programs from there"
     if path == author.plan_file:
@@ -250,10 +251,9 @@ def _is_inside(path: str, folder: PurePosixPath) -> bool:
 
 
 def _shared(name: str, want: JsonObject, patch: AgentPatch, author: _Author) -> Iterator[PatchProblem]:
-    """Volumes of containers that others than the author and those below it made: what is in them is others'.
+    """Yield problems of volumes that belong to containers outside of the author's subtree.
 
-    Those that a container left which is gone, the labels of the volume guard
-    (`planloop.controllers.container.start_jobs`).
+    Labels protect the volumes of removed containers (`planloop.controllers.container.start_jobs`).
     """
     mine, live = {mount["volume"] for mount in want["mounts"]} - {""}, _containers(patch.live)
     for other, spec in _containers(patch.wanted).items():
@@ -266,7 +266,7 @@ def _shared(name: str, want: JsonObject, patch: AgentPatch, author: _Author) -> 
 def _count_faults(
     patch: AgentPatch, live: Mapping[str, JsonObject], wanted: Mapping[str, JsonObject]
 ) -> Iterator[PatchProblem]:
-    """Containers that are one too many for the author, or for somebody above it."""
+    """Yield problems if the author or an ancestor would exceed its maximal number of containers."""
     made = [spec for name, spec in wanted.items() if name not in live or is_made_by_agent(patch.present, name)]
     if not wanted.keys() - live.keys():
         return

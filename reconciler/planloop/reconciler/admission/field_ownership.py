@@ -1,7 +1,7 @@
 """Who last set each path of the plan document, and in which revision. Pure.
 
-A stamp stands for everything below it that has no later one; so a first apply is a few stamps, and the tree grows only
-with what was changed since. It is written in the same record as the change it tells of.
+A stamp applies to all paths below it without a later stamp, so the first apply needs few stamps, and the tree grows
+only with later changes. A stamp is written in the same record as its change.
 """
 
 from __future__ import annotations
@@ -15,24 +15,25 @@ from planloop.schemas.json_patch import PatchOp
 from planloop.schemas.log.patch import Author, author_from_text
 
 STAMP: Final = "@"
-"""The key of a node's own stamp. Field names and ids never hold it alone, and a `/` below keeps children apart."""
+"""The key of a node's own stamp. No field name or id equals it, and keys of children start with `/`."""
 
 
 @frozen
 class FieldStamp:
-    """The last change of a path: by whom, in which revision."""
+    """The last change of a path: its author and revision."""
 
     rev: int
     author: Author
 
 
 def last_change(tree: JsonObject, path: Sequence[str]) -> FieldStamp | None:
-    """The newest stamp on the way to `path`, or None for a path nobody ever set."""
+    """Return the newest stamp at `path` or above it; None if the path was never set."""
     return max(_above(tree, path), key=lambda stamp: stamp.rev, default=None)
 
 
 def changes_since(tree: JsonObject, path: Sequence[str], rev: int) -> list[FieldStamp]:
-    """Stamps later than `rev` at `path`, above it and below it, newest first: all that a change there may run over."""
+    """Return stamps later than `rev` at, above and below `path`, newest first: the changes that a new one may
+    overwrite."""
     node: JsonObject | None = tree
     for token in path:
         node = None if node is None else node.get("/" + token)
@@ -41,9 +42,9 @@ def changes_since(tree: JsonObject, path: Sequence[str], rev: int) -> list[Field
 
 
 def stamp_patch(tree: JsonObject, ops: Sequence[PatchOp], stamp: FieldStamp) -> JsonObject:
-    """The merge patch (RFC 7386) that puts `stamp` on every path of `ops`; stamps below them give way to it.
+    """Return the merge patch (RFC 7386) that sets `stamp` on each path of `ops` and removes stamps below.
 
-    What is removed leaves no stamp, or ids that come and go would grow the tree for ever; the log still knows.
+    Removed paths keep no stamp, or the tree would grow with every id that was ever used. The log still has them.
     """
     out: JsonObject = {}
     for op in ops:

@@ -1,7 +1,8 @@
-"""The gate: every change of the plan passes here and is recorded, rejections included.
+"""The gate: admits and records every change of the plan, including rejections.
 
-From reading the present to proposing the record nothing awaits, so submissions are serial and each sees all before it;
-`submit` returns when its record is durable. The gate alone writes `plan/<name>`'s document, stamps and file.
+There is no await between reading the current plan and proposing the record, so submissions are serial and each sees all
+earlier ones. `submit` returns when its record is durable. Only the gate writes the document, stamps and file of
+`plan/<name>`.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from planloop.schemas.objects.approval import APPROVED, REJECTED
 from planloop.schemas.resource import Resource
 
 _Ruling: TypeAlias = tuple[tuple[Change, ...], tuple[SubRecord, ...]]
-"""What goes into the record of a patch beside it."""
+"""Additional parts of the record of a patch."""
 
 
 class PlanGate:
@@ -47,16 +48,16 @@ class PlanGate:
 
     @property
     def present(self) -> CurrentPlan:
-        """The plan as it stands."""
+        """The current plan."""
         return self._reader.read()
 
     def preview(self, patch: Patch) -> PatchPreview:
-        """What `submit` would say and do now."""
+        """Return what `submit` would do now."""
         now = self.present
         return self._preview(patch, now, self._admit(patch, now))
 
     def preview_file(self, save: FileSave) -> PatchPreview:
-        """What `submit_file` would say and do now."""
+        """Return what `submit_file` would do now."""
         now = self.present
         if file_patch.is_held_back(save, now):
             return admission_preview.preview_no_change(now, file_patch.HELD_BACK)
@@ -64,22 +65,22 @@ class PlanGate:
         return self._preview(patch, now, answer)
 
     async def submit(self, patch: Patch) -> PatchVerdict:
-        """Admits `patch`, or refuses or holds it; in each case returns when that is durable."""
+        """Accept, reject or hold `patch`; return when the record is durable."""
         return (await self.decide(patch)).verdict
 
     async def decide(self, patch: Patch) -> PatchDecision:
-        """`submit`, with the preview that it acted on."""
+        """Like `submit`; also returns the preview that it was based on."""
         now = self.present
         if patch.author.kind == "agent":
-            patch = replace(patch, is_approved=False)  # Only people let a hold pass; see `approve`.
+            patch = replace(patch, is_approved=False)  # Only people can approve a held patch; see `approve`.
         return await self._decide(patch, now, self._admit(patch, now))
 
     async def submit_file(self, save: FileSave) -> PatchVerdict:
-        """Applies a saved file as one patch by `human:file`: its changes since it was last applied, on top of live."""
+        """Apply the changes of a saved file since its last apply to the live plan, as one patch by `human:file`."""
         return (await self.decide_file(save)).verdict
 
     async def decide_file(self, save: FileSave) -> PatchDecision:
-        """`submit_file`, with the preview that it acted on."""
+        """Like `submit_file`; also returns the preview that it was based on."""
         now = self.present
         if file_patch.is_held_back(save, now):
             nothing = admission_preview.preview_no_change(now, file_patch.HELD_BACK)
@@ -89,11 +90,11 @@ class PlanGate:
         return await self._decide(patch, now, answer)
 
     def save_preview(self, save: FileSave) -> JsonObject:
-        """`preview_file` in the form that `submit_saved` takes, as JSON."""
+        """Return `preview_file` as JSON, in the form for `submit_saved`."""
         return admission_preview.preview_to_json(self.preview_file(save), file_patch.file_blobs(save, self.present))
 
     async def submit_saved(self, saved: StoredPreview, *, is_approved: bool = False) -> PatchVerdict:
-        """Submits exactly what a saved preview showed; refused as stale when the document has changed since."""
+        """Submit exactly what a saved preview showed. Rejected as stale if the document has changed since."""
         now = self.present
         patch = replace(saved.patch, base_rev=now.rev, is_approved=is_approved)
         stale = admission_preview.stale_preview_faults(saved, now)
@@ -105,13 +106,12 @@ class PlanGate:
     async def approve(
         self, address: str, by: Author, reason: str = "", content: JsonObject | None = None
     ) -> PatchVerdict:
-        """Says yes to what waits at `address`, or to the end of the hook there.
+        """Approve the pending approval at `address`, or the end of the hook there.
 
-        A patch is admitted again on the present plan; stale ones are refused.
+        A held patch is admitted again on the current plan; a stale one is rejected. `content` is the answer to a
+        question.
 
-        `content` is the answer to a question.
-
-        Raises errors.Terminal when nothing waits there, and for an answer to what asks no question.
+        Raises TerminalError if nothing is pending there, or `content` is given without a question.
         """
         hook = self._store.view.get(address) if address.startswith("hook/") else None
         if hook is not None:
@@ -132,7 +132,8 @@ class PlanGate:
         return await self._commit(patch, now, answer, settled=(approval, yes))
 
     async def _grant(self, approval: Resource, yes: ApprovalAnswer, now: CurrentPlan) -> PatchVerdict:
-        """Makes what was asked for the granter's own patch. Refused or held, the request waits as before."""
+        """Submit the granting patch in the name of the granter. If it is rejected or held, the request stays
+        pending."""
         patch = approvals.grant_patch(approval, yes.by, now, self._store.view)
         if patch is None:
             return PatchAccepted(await self._append(approvals.answer_draft(approval, yes, self._address), now))
@@ -142,10 +143,10 @@ class PlanGate:
         return await self._commit(patch, now, answer, settled=None if is_refused else (approval, yes))
 
     async def rule(self, patch: Patch, changes: Sequence[Change], also: Sequence[SubRecord]) -> PatchVerdict:
-        """`submit`, with `changes` and `also` in the record if the patch is accepted: all of it, or nothing.
+        """Like `submit`, with `changes` and `also` in the same record if the patch is accepted.
 
-        For a ruling, which is a patch and what takes effect with it. The caller has read the view it was computed from
-        and awaited nothing since. What would be held is refused: later, the rest of the ruling would be of another day.
+        For resolutions, which are a patch with other changes. The caller must not have awaited since it read the view.
+        A patch that would be held is rejected: when it is approved later, the other changes would be outdated.
         """
         now = self.present
         answer = self._admit(patch, now)
@@ -158,16 +159,16 @@ class PlanGate:
         return await self._commit(patch, now, answer, ruling=(tuple(changes), tuple(also)))
 
     async def reject(self, address: str, by: Author, reason: str = "") -> int:
-        """Says no to what waits at `address`; returns the revision. Raises errors.Terminal when nothing does."""
+        """Reject the pending approval at `address`; return the revision. Raises TerminalError if nothing is pending."""
         approval = approvals.pending_approval(self._store.view, address)
         return await self._append(
             approvals.answer_draft(approval, ApprovalAnswer(REJECTED, by, reason), self._address), self.present
         )
 
     async def roll_back(self, rev: int, by: Author, reason: str = "", *, is_approved: bool = False) -> PatchVerdict:
-        """Brings back the document of revision `rev` as a new one, and holds the file's present content back.
+        """Restore the document of revision `rev` as a new revision, and do not apply the file until it changes.
 
-        Raises errors.Terminal when there was no plan at `rev`.
+        Raises TerminalError if there was no plan at `rev`.
         """
         past = await self._past(rev)
         now = self.present
@@ -175,7 +176,7 @@ class PlanGate:
         return await self._commit(patch, now, self._admit(patch, now))
 
     async def preview_roll_back(self, rev: int, by: Author) -> PatchPreview:
-        """What `roll_back` would say and do now. Raises errors.Terminal as it does."""
+        """Return what `roll_back` would do now. Raises TerminalError like `roll_back`."""
         past = await self._past(rev)
         return self.preview(history.rollback_patch(self.present, past, by, ""))
 
@@ -186,9 +187,9 @@ class PlanGate:
         return past
 
     async def report_file(self, path: str, faults: str) -> int:
-        """Says in the plan's conditions that the file at `path` cannot be applied; live stays as it is.
+        """Set the plan's condition that the file at `path` is invalid; the live plan does not change.
 
-        `faults` is the text for people. Returns the revision, the present one when that was said already.
+        `faults` is the text for people. Returns the revision: the current one if the condition was already set.
         """
         now = self.present
         draft = records.file_invalid_draft(now, path, faults, self._clock.now())
@@ -212,7 +213,7 @@ class PlanGate:
         return admit.admit_patch(patch, now, self._store.view, self._language)
 
     async def _decide(self, patch: Patch, now: CurrentPlan, answer: Admission) -> PatchDecision:
-        # The preview is taken first: it says what the differences were to, and the commit changes that.
+        # Before the commit, which changes the view that the differences refer to.
         preview = admission_preview.preview_admission(patch, now, answer)
         return PatchDecision(await self._commit(patch, now, answer), preview)
 

@@ -1,4 +1,4 @@
-"""The plan's history: its revisions, its document at one of them, and who set a field."""
+"""The plan's history: its revisions, its document at a revision, and the author of a field."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ REVISION_TYPES: Final = frozenset(
     {"plan.patched", "plan.refused", "plan.held", "plan.approved", "plan.rejected", "plan.forked"}
 )
 DOCUMENT_TYPES: Final = frozenset({"plan.patched", "plan.forked"})
-"""Those that made a document; the others say why none was made."""
-_PAGE: Final = 1_000  # Records read at once.
+"""Record types that created a document. Other types give the reason why none was created."""
+_PAGE: Final = 1_000  # Records per read.
 
 
 @frozen
 class DocumentRevision:
-    """One record about the plan document. `ops` are what it changed, or would have (refused, held)."""
+    """One record about the plan document. `ops` are its changes, also of a rejected or held patch."""
 
     rev: int
     at: float
@@ -49,9 +49,9 @@ class DocumentRevision:
 
 @frozen
 class FieldOrigin:
-    """Who set a path, when (`at`, seconds since 1970), and why; `over` is whose value it took the place of.
+    """Who set a path, when (`at`, seconds since 1970), and why. `over` is the author of the replaced value.
 
-    `before` is that value, None when there was none (`had_before`).
+    `before` is the replaced value, None without one (`had_before`).
     """
 
     path: tuple[str, ...]
@@ -65,7 +65,7 @@ class FieldOrigin:
 
 
 async def plan_revisions(store: Store, plan: str, *, limit: int = limits.HISTORY_SHOWN_MAX) -> list[DocumentRevision]:
-    """The newest `limit` revisions of the plan at address `plan`, oldest first."""
+    """Return the newest `limit` revisions of the plan at address `plan`, oldest first."""
     found: deque[DocumentRevision] = deque(maxlen=limit)
     async for one in _records(store):
         if one.draft.type in REVISION_TYPES:
@@ -74,7 +74,7 @@ async def plan_revisions(store: Store, plan: str, *, limit: int = limits.HISTORY
 
 
 async def plan_at(store: Store, plan: str, rev: int) -> Resource | None:
-    """The plan object as of revision `rev`; None when it did not exist yet."""
+    """Return the plan object as of revision `rev`; None if it did not exist yet."""
     objects: dict[str, Resource] = {}
     async for one in _records(store):
         if one.rev > rev:
@@ -86,7 +86,7 @@ async def plan_at(store: Store, plan: str, rev: int) -> Resource | None:
 
 
 async def field_origin(store: Store, now: CurrentPlan, path: Sequence[str]) -> FieldOrigin | None:
-    """Who set `path` last; None for a path that holds nothing. Raises `json_pointer.BadPointer` never."""
+    """Return who set `path` last; None if the path has no value."""
     stamp = field_ownership.last_change(now.stamps, path)
     if stamp is None or not json_pointer.has_value(now.document, path):
         return None
@@ -108,10 +108,10 @@ async def field_origin(store: Store, now: CurrentPlan, path: Sequence[str]) -> F
 
 
 def rollback_patch(now: CurrentPlan, past: Resource, by: Author, reason: str) -> Patch:
-    """The patch that brings back the document of `past`, and holds the file back until its content changes.
+    """Return the patch that restores the document of `past`, and holds the file back until its content changes.
 
-    The file applied at that time becomes the merge base again, so the next changed save is applied in full. A file that
-    is still the one of that time needs no holding back.
+    The file applied at that time becomes the merge base again, so the next changed save is applied in full. If the file
+    has not changed since that time, it is not held back.
     """
     ops = tuple(json_patch.diff_values(now.document, past.spec))
     then: JsonObject = past.status.get("file") or {}
@@ -131,7 +131,7 @@ async def _records(store: Store) -> AsyncIterator[Record]:
 
 
 def revision_of(one: Record, plan: str) -> DocumentRevision:
-    """A record about the document of the plan at address `plan`."""
+    """Convert a record about the document of the plan at address `plan`."""
     draft = one.draft
     reason = str(draft.data.get("reason", ""))
     return DocumentRevision(

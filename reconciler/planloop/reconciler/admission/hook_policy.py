@@ -1,8 +1,8 @@
 """Which hooks an agent may add, change or remove: on itself and on its descendants. Pure.
 
-What is set above it, by a person, or by itself on itself stays as it is: nobody takes such a hook away, changes it or
-looks at it, and no patch of other things changes what it does. What a new hook runs and asks is within what its author
-may run and hand on. A hook that attaches one is held to the agent that it watches. (Law 6.)
+Hooks that a person or an ancestor set, or that the agent set on itself, are fixed: the agent cannot remove, change or
+read them, and no patch of other parts may change what they do. A new hook may run and use only what its author may run
+and grant. A hook that attaches hooks is limited to the agent that it watches. (Law 6.)
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SHELVES: Final = ("lib:", "file:")
 OF_AGENT: Final = frozenset({"mind", "prompt", "tools", "rights", "mixins"})
 OF_ITS_TASK: Final = frozenset({"goal", "pause", "cancel"})
 OF_PLACE: Final = frozenset({"cwd", "env"})
-"""What counts of an agent of the plan that is asked as a hook, of its task, and of the task where a program is set."""
+"""Fields that decide the answers of a hook: of the agent that answers, of its task, and of the task of a program."""
 
 MINDS: Final = frozenset({"on", "rule", "run", "python", "agent"})
 PathTokens = tuple[str, ...]
@@ -40,7 +40,7 @@ PathTokens = tuple[str, ...]
 
 @frozen
 class AgentPatch:
-    """A patch by an agent, on its way through the gate: what is, what would be, and which addresses move."""
+    """A patch by an agent during admission: the live plan, the result, and the addresses that move."""
 
     author: Author
     present: CurrentPlan
@@ -51,7 +51,7 @@ class AgentPatch:
 
 
 def author_rights(author: Author, own: Resource) -> Rights:
-    """What the author may do and hand on. A hook has the rights of its place, of which it may use its tools alone."""
+    """The rights of the author. A hook has the rights of its task, but may only use its own tools."""
     rights = rights_from_json(own.spec["rights"])
     if not is_hook_author(author):
         return rights
@@ -60,18 +60,18 @@ def author_rights(author: Author, own: Resource) -> Rights:
 
 
 def is_hook_author(author: Author) -> bool:
-    """Whether the author is an agent that was made for a hook."""
+    """Whether the author is an agent that was created for a hook."""
     return author.kind == "agent" and is_hook_agent(f"agent/{author.name}")
 
 
 def author_reach(author: Author) -> PathTokens:
-    """The path below which an agent may attach hooks: its own; of an agent that was made for one, whom it watches."""
+    """The path below which an agent may attach hooks: its own, or for an agent of a hook, that of the watched agent."""
     path = () if author.name == "." else tuple(author.name.split("/"))
     return path[:-1] if is_hook_author(author) else path
 
 
 def hook_op_faults(patch: Patch, present: CurrentPlan) -> Iterator[PatchProblem]:
-    """Operations that touch, test or copy hooks that are not the author's. Judged before anything is looked up."""
+    """Yield operations that change, test or copy hooks that are not the author's, before any path is looked up."""
     for op in patch.ops:
         if not _is_new(patch.author, op, present):
             yield from _hidden(patch.author, op.path, present)
@@ -79,13 +79,13 @@ def hook_op_faults(patch: Patch, present: CurrentPlan) -> Iterator[PatchProblem]
             yield from _hidden(patch.author, op.source, present)
         looked_at = {"test": op.path, "move": op.source, "copy": op.source}.get(op.op, ())
         if HOOKS in looked_at and _place(looked_at) is None and not _is_set_below(patch.author, looked_at, present):
-            yield _unseen(looked_at)  # What agents, prototypes and mixins name.
+            yield _unseen(looked_at)  # Hooks named by agents, prototypes and mixins.
 
 
 def hook_name_faults(author: Author, ops: Sequence[PatchOp], present: CurrentPlan) -> Iterator[PatchProblem]:
-    """Hooks of the plan that new ones are made from: by their names an agent would learn what watches it.
+    """Yield uses of the plan's hooks as templates: from their names, an agent would learn what watches it.
 
-    Those that agents below it name already, copies of these may name.
+    Names that descendants already use are allowed, so that they can be copied.
     """
     below = (*json_pointer.task_pointer(author_reach(author)), "tasks")
     known: set[str] | None = None
@@ -111,7 +111,7 @@ def hook_name_faults(author: Author, ops: Sequence[PatchOp], present: CurrentPla
 
 
 def _names_in(value: Json) -> Iterator[str]:
-    """What the hooks anywhere in `value` are made from, and those that agents in it name, however they are spelled."""
+    """Yield the names of all hooks that hooks and agents in `value` refer to, in any form."""
     if isinstance(value, list):
         for item in value:
             yield from _names_in(item)
@@ -133,13 +133,13 @@ def _named_by(hooks: Json) -> Iterator[str]:
             if isinstance(fields.get("extends"), str):
                 yield fields["extends"]
             elif isinstance(hooks, list) and MINDS.isdisjoint(fields):
-                yield from entry  # Names with their settings, as an agent has them.
+                yield from entry  # Names with settings, as in an agent.
 
 
 def is_own_addition(author: Author, op: PatchOp, present: CurrentPlan) -> bool:
-    """Whether `op` adds a hook to the author's own agent, which is the one of its own terms that it may set.
+    """Whether `op` adds a hook to the author's own agent, the only own field that it may set.
 
-    A hook may add to those that it watches and to nothing else.
+    A hook may add hooks only to the agents that it watches.
     """
     place = _place(op.path)
     is_there = place is not None and (place[0] == author_reach(author) or is_hook_author(author))
@@ -147,7 +147,7 @@ def is_own_addition(author: Author, op: PatchOp, present: CurrentPlan) -> bool:
 
 
 def _is_new(author: Author, op: PatchOp, present: CurrentPlan) -> bool:
-    """Whether `op` adds hooks, within the author's reach, where there are none of the name."""
+    """Whether `op` adds hooks with new names within the author's reach."""
     place = _place(op.path)
     if op.op != "add" or place is None or place[0][: len(author_reach(author))] != author_reach(author):
         return False
@@ -170,13 +170,13 @@ def _unseen(path: PathTokens) -> PatchProblem:
 
 
 def _is_set_below(author: Author, tokens: PathTokens, present: CurrentPlan) -> bool:
-    """Whether `tokens` lead below the author's own task, to what it, or somebody there, has set."""
+    """Whether `tokens` is a path below the author's own task that it or a descendant has set."""
     below = (*json_pointer.task_pointer(author_reach(author)), "tasks")
     return tokens[: len(below)] == below and _is_set_within(author, tokens, present)
 
 
 def _place(path: PathTokens) -> tuple[PathTokens, PathTokens] | None:
-    """The task whose hooks `path` is about, and the rest of it within them; None when it is about something else."""
+    """The task whose hooks `path` refers to, and the rest of the path; None if it refers to something else."""
     rest, found = path, []
     while len(rest) >= 2 and ALIASES.get(rest[0], rest[0]) == "tasks":
         found.append(rest[1])
@@ -191,7 +191,8 @@ def _entries(document: JsonObject, path: PathTokens) -> JsonObject:
 
 
 def _is_mine(author: Author, path: PathTokens, name: str, present: CurrentPlan) -> bool:
-    """Whether the author may change the hook `name` of the task at `path`: one below it, set by it or from below."""
+    """Whether the author may change the hook `name` of the task at `path`: a descendant's, set by it or a
+    descendant."""
     tokens = (*json_pointer.task_pointer(path), HOOKS, name)
     return _is_below(path, author) and _is_set_within(author, tokens, present)
 
@@ -207,12 +208,12 @@ def _is_set_within(author: Author, tokens: PathTokens, present: CurrentPlan) -> 
         return False
     setter, reach = author_reach(stamp.author), author_reach(author)
     if setter == reach and is_hook_author(stamp.author) and not is_hook_author(author):
-        return False  # What its hook set, it did not.
+        return False  # Its hook set that, not the agent itself.
     return setter[: len(reach)] == reach
 
 
 def hook_faults_of(patch: AgentPatch) -> Iterator[PatchProblem]:
-    """Every way in which the result would take away or change a hook that is not the author's, or attach too much."""
+    """Yield each way in which the result would remove or change another author's hook, or attach a forbidden one."""
     yield from _declared_faults(patch)
     for one in patch.live.values():
         if one.kind == "hook" and not _is_as_it_was(patch, one) and not _is_own(patch, one):
@@ -225,22 +226,22 @@ def hook_faults_of(patch: AgentPatch) -> Iterator[PatchProblem]:
         if not want.address.startswith("hook/") or not _is_set_here(patch, want.spec):
             continue
         if (old := patch.live.get(want.address)) is None or old.spec != want.spec:
-            if _is_stated_anew(patch, want.spec):
-                yield from _mind_faults(patch, want, own, rights)
+            if _is_newly_stated(patch, want.spec):
+                yield from _decider_faults(patch, want, own, rights)
             yield from _above_faults(patch, want)
 
 
 def is_authors_hook(patch: AgentPatch, agent: str) -> bool:
-    """Whether an agent made for a hook is one that the patch states anew: its author answers for what it may do."""
+    """Whether the patch defines the hook of this agent, so that the author is responsible for the agent's rights."""
     hook = patch.wanted.get(agent)
     made_for = patch.wanted.get(hook.owner or "") if hook is not None else None
     if made_for is None or not _is_set_here(patch, made_for.spec):
         return False
-    return _is_stated_anew(patch, made_for.spec)
+    return _is_newly_stated(patch, made_for.spec)
 
 
 def _declared_faults(patch: AgentPatch) -> Iterator[PatchProblem]:
-    """Hooks of tasks that are in the plan no more, or are another."""
+    """Yield problems of hooks whose tasks were removed or replaced."""
     for path, entries in _declared(patch.present.document):
         for name, entry in entries.items():
             if _is_mine(patch.author, path, name, patch.present):
@@ -264,7 +265,7 @@ def _declared(document: JsonObject) -> Iterator[tuple[PathTokens, JsonObject]]:
 
 
 def _is_own(patch: AgentPatch, hook: Resource) -> bool:
-    """Whether a live hook is one that the author may change or take away."""
+    """Whether the author may change or remove a live hook."""
     if hook.spec["is_root"]:
         return False
     set_at = addresses.parse_address(str(hook.spec["set_at"]))
@@ -279,9 +280,9 @@ def _is_own(patch: AgentPatch, hook: Resource) -> bool:
 
 
 def _answering(patch: AgentPatch, hook: Resource) -> Iterator[tuple[Resource, frozenset[str] | None]]:
-    """A hook and what decides over its answers, each with the members of its spec that count; None for all of them.
+    """Yield the objects that decide the answers of a hook, each with the relevant members of its spec; None for all.
 
-    Its program runs where it is set, in that place's surroundings; an agent of the plan answers as what it is there.
+    A program runs in the environment of the task where the hook is set; an agent answers with its own spec.
     """
     yield hook, None
     asked = str(hook.spec["mind"].get("address", ""))
@@ -299,7 +300,7 @@ def _answering(patch: AgentPatch, hook: Resource) -> Iterator[tuple[Resource, fr
 
 
 def _counting(spec: JsonObject, members: frozenset[str] | None) -> JsonObject:
-    """What of a spec counts; of rights not what guards the files of hooks, which grows with them."""
+    """The relevant part of a spec, without the rights that guard the files of hooks: they grow with each hook."""
     if members is None:
         return spec
     found = {name: spec[name] for name in members if name in spec}
@@ -309,7 +310,7 @@ def _counting(spec: JsonObject, members: frozenset[str] | None) -> JsonObject:
 
 
 def _is_as_it_was(patch: AgentPatch, hook: Resource) -> bool:
-    """Whether nothing of the hook and of what is behind it would change: so for nearly all, whatever the patch."""
+    """Whether neither the hook nor its answering objects would change, as for nearly all hooks in a patch."""
     for one, members in _answering(patch, hook):
         want = patch.wanted.get(one.address)
         if want is None or one.deleting:
@@ -322,12 +323,12 @@ def _is_as_it_was(patch: AgentPatch, hook: Resource) -> bool:
 
 
 def _is_less(was: JsonObject, budget: JsonObject) -> bool:
-    """Whether a budget has a bound that was wider, or not there."""
+    """Whether a budget has a limit that was higher or absent before."""
     return any(unit not in was or float(bound) < float(was[unit]) for unit, bound in budget.items())
 
 
 def _kept_faults(patch: AgentPatch, hook: Resource) -> Iterator[PatchProblem]:
-    """A hook that is not the author's is as it was, wherever its agent is now, and so is what is behind it."""
+    """Yield problems if a hook of another author, or an object that decides its answers, would change."""
     watched = patch.moves.get(str(hook.spec["watches"]), str(hook.spec["watches"]))
     if hook.deleting or watched not in patch.wanted:
         return
@@ -346,13 +347,13 @@ def _untouchable(what: str) -> PatchProblem:
 
 
 def _is_set_here(patch: AgentPatch, spec: JsonObject) -> bool:
-    """Whether a hook stands where the author may attach some."""
+    """Whether a hook is set at a place where the author may attach hooks."""
     reach = author_reach(patch.author)
     return addresses.parse_address(str(spec["set_at"])).path[: len(reach)] == reach
 
 
-def _is_stated_anew(patch: AgentPatch, spec: JsonObject) -> bool:
-    """Whether the patch states a hook that was not stated so: its copies for agents that come are nothing new."""
+def _is_newly_stated(patch: AgentPatch, spec: JsonObject) -> bool:
+    """Whether the patch defines a hook that was not defined like this. Copies for new agents do not count."""
     set_at = addresses.parse_address(str(spec["set_at"]))
     task = str(addresses.task_address(*set_at.path))
     was = next((old for old, new in patch.moves.items() if new == task), task)
@@ -370,8 +371,8 @@ def _node(document: JsonObject, path: PathTokens) -> JsonObject | None:
     return found if isinstance(found, dict) else None
 
 
-def _mind_faults(patch: AgentPatch, want: WantedObject, own: Resource, rights: Rights) -> Iterator[PatchProblem]:
-    """What a new hook would run or ask."""
+def _decider_faults(patch: AgentPatch, want: WantedObject, own: Resource, rights: Rights) -> Iterator[PatchProblem]:
+    """Yield problems of the program, agent or model of a new hook."""
     yield from command_policy.hook_command_faults(want, rights)
     mind = want.spec["mind"]
     if mind.get("kind") != "agent":
@@ -391,7 +392,7 @@ def _mind_faults(patch: AgentPatch, want: WantedObject, own: Resource, rights: R
 
 
 def _above_faults(patch: AgentPatch, want: WantedObject) -> Iterator[PatchProblem]:
-    """A new hook watches no agent that stands behind somebody else's hook."""
+    """Yield problems if a new hook would watch an agent that answers for another author's hook."""
     watched = str(want.spec["watches"])
     if not is_hook_agent(watched) or watched not in patch.live:
         return
@@ -401,7 +402,7 @@ def _above_faults(patch: AgentPatch, want: WantedObject) -> Iterator[PatchProble
 
 
 def explain_hook_fault(author: Author, faults: Sequence[PatchProblem]) -> tuple[PatchProblem, ...]:
-    """Faults as `author` may read them: which hooks there are is not told to agents."""
+    """Return the problems in a form for `author`: agents must not learn which hooks exist."""
     if author.kind != "agent":
         return tuple(faults)
     return tuple(_without_names(fault) if " hook" in fault.message else fault for fault in faults)

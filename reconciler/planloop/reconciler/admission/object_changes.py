@@ -1,7 +1,7 @@
 """Compute object changes from the wanted graph: new and changed put, missing marked for deletion, moved renamed. Pure.
 
-Pure. A second pass over the result gives no changes. An object that is on its way out is left alone, even when its
-address is wanted again: `ObjectChanges.pending` names those, and the plan controller comes back when they are gone.
+A second pass over the result gives no changes. An object that is being deleted is not changed, even if its address is
+wanted again: `ObjectChanges.pending` lists these addresses, and the plan controller continues when they are free.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from planloop.schemas.resource import Resource, Uid, WantedObject
 
 @frozen
 class PlannedKind:
-    """A kind of object that exists only because the plan document says so, and what an edit does to its objects.
+    """A kind of objects that the plan document declares, and how edits affect them.
 
-    follows_task: the address begins with a task's path, and the object moves with that task; the last `own_parts` of
+    follows_task: the address starts with a task's path, and the object moves with that task; the last `own_parts` of
         the address are the object's own name.
     is_foreign: the status is about processes and trees of this plan, so a fork of the plan does not copy it.
     """
@@ -51,19 +51,19 @@ PLANNED_KINDS: Final[Mapping[str, PlannedKind]] = MappingProxyType(
         )
     }
 )
-"""By name. Locks are not among them: controllers create locks, calls and approvals, too."""
+"""Kinds by name. Without locks, calls and approvals, which controllers also create."""
 
 
 @frozen
 class ObjectChanges:
-    """`changes` make the view as wanted, but for `pending`: wanted addresses whose old object is still going."""
+    """`changes` lead to the wanted view, except for `pending`: wanted addresses whose old object is being deleted."""
 
     changes: tuple[Change, ...]
     pending: tuple[str, ...] = ()
 
 
 def planned_objects(view: View, plan: str) -> dict[str, Resource]:
-    """The live objects that the plan document answers for, by address; those already deleting included."""
+    """The live objects that the plan document declares, by address, including those being deleted."""
     listed = [one for kind in PLANNED_KINDS for one in view.list(kind)]
     locks = [one for one in view.list("lock") if one.owner == plan]
     return {one.address: one for one in (*listed, *locks)}
@@ -89,7 +89,7 @@ def object_changes(
     pending: dict[str, None] = {}
     for address, want in wanted.items():
         old_one = at.get(address) or taken.get(address)
-        # A new child would keep its parent's old self from ever ending, so it waits with its parent.
+        # A new child would prevent the end of the parent's old object, so it waits with its parent.
         if old_one.deleting if old_one is not None else want.owner in pending:
             pending[address] = None
         elif old_one is None or not is_as_wanted(old_one, want):
@@ -100,13 +100,13 @@ def object_changes(
 
 
 def is_as_wanted(live: Resource, want: WantedObject) -> bool:
-    """Whether putting `want` would change nothing. Finalizers are the controllers' once the object lives."""
+    """Whether putting `want` would change nothing. Finalizers of existing objects belong to the controllers."""
     refs = _planned_refs(live, want)
     return live.refs == refs and live.owner == want.owner and json_patch.same_json(live.spec, want.spec)
 
 
 def _taken(view: View, locks: Iterable[RenamedLock]) -> dict[str, Resource]:
-    """The locks that somebody took before the plan declares them: they stay what they are, with their holders."""
+    """Locks that were taken before the plan declared them: they keep their holders."""
     known = {one.address: one for one in view.list("lock")}
     for each in locks:
         known.pop(each.old.address, None)
@@ -114,7 +114,7 @@ def _taken(view: View, locks: Iterable[RenamedLock]) -> dict[str, Resource]:
 
 
 def _planned_refs(live: Resource, want: WantedObject) -> tuple[str, ...]:
-    """A lock is woken by who holds it as well as by the tasks that name it."""
+    """The refs of a planned object. A lock is woken by its holders and by the tasks that name it."""
     if live.kind != "lock":
         return want.refs
     holders = {*live.status.get("holders", ()), *live.status.get("lost", ())}
@@ -124,7 +124,7 @@ def _planned_refs(live: Resource, want: WantedObject) -> tuple[str, ...]:
 
 
 def _left(one: Resource) -> Change:
-    """What the plan no longer says is marked to go; a lock that somebody has to do with stays until that is over."""
+    """Mark an object that the plan no longer declares for deletion. A lock in use stays until it is released."""
     if one.kind == "lock" and any(one.status.get(part) for part in ("holders", "waiters", "lost")):
         return Put(one.address, one.uid, one.spec, one.refs, None, one.finalizers)
     return Mark(one.address, one.uid, deleting=True)
@@ -133,10 +133,10 @@ def _left(one: Resource) -> Change:
 def effective_moves(
     moved: Mapping[str, str], live: Mapping[str, Resource], wanted: Mapping[str, WantedObject]
 ) -> dict[str, str]:
-    """Old address → new one, of every object that `moved` takes along: tasks, what is below them, and their agents.
+    """Return old address → new address of all objects that `moved` moves: tasks, their descendants, and their agents.
 
-    A move that was made already (nothing lives at the old address) or cannot be made (something lives at the new one,
-    or nothing is wanted there) is left out. Ordered so that an address is free before it is moved into.
+    Omits moves that were already made (no object at the old address) or are not possible (an object at the new address,
+    or none wanted there). Ordered so that an address is free before an object moves there.
     """
     if not moved:
         return {}
@@ -144,7 +144,8 @@ def effective_moves(
     moves = {old: new for old, new in asked.items() if new is not None and new != old and new in wanted}
     while True:
         taken = set(moves.values())
-        # An address that is still wanted is left only for somebody who moves in; one that is lived in must be left.
+        # An object leaves an address that is still wanted only if another one moves in. An occupied target must become
+        # free.
         wrong = [old for old in moves if (old in wanted and old not in taken) or _is_stuck(moves[old], live, moves)]
         if not wrong:
             return _in_free_order(moves, live)
@@ -174,13 +175,13 @@ def _in_free_order(moves: dict[str, str], live: Mapping[str, Resource]) -> dict[
     while waiting:
         ready = [old for old, new in waiting.items() if new not in live or new in out]
         if not ready:
-            break  # A ring: nobody can go first. The addresses then hold new objects, as without `moved`.
+            break  # A cycle: no move can be first. The addresses then get new objects, as without `moved`.
         out |= {old: waiting.pop(old) for old in ready}
     return out
 
 
 def _after(live: Mapping[str, Resource], moves: Mapping[str, str], locks: Iterable[RenamedLock]) -> dict[str, Resource]:
-    """The planned objects where they are by then."""
+    """The planned objects by their addresses after the moves."""
     declared = [each for each in locks if each.old.address in live]
     gone = {*moves, *(each.old.address for each in declared)}
     stay = {address: one for address, one in live.items() if address not in gone}
@@ -189,7 +190,7 @@ def _after(live: Mapping[str, Resource], moves: Mapping[str, str], locks: Iterab
 
 
 def _following(view: View, live: Mapping[str, Resource], old: str, new: str, names: AddressRenames) -> Iterator[Change]:
-    """Calls and other objects that controllers made for a moved owner: they follow it, keeping their status."""
+    """Move calls and other objects that controllers created for a moved owner, with their status."""
     for one in view.owned_by(old):
         if one.address not in live and one.kind != "conflict":
             yield Put(one.address, one.uid, names.said(one.spec), names.refs(one.refs), new, one.finalizers)
@@ -198,13 +199,13 @@ def _following(view: View, live: Mapping[str, Resource], old: str, new: str, nam
 def _put(old: Resource | None, want: WantedObject, mint: Callable[[], str], moves: Mapping[str, str]) -> Put:
     if old is None:
         return Put(want.address, Uid(mint()), want.spec, want.refs, want.owner, want.finalizers)
-    # A hook that gets the name of another one has not quit because that one had, and remembers nothing of it.
+    # A hook that gets the name of another hook does not inherit its status.
     gone: JsonObject = dict.fromkeys(old.status) if _is_another_hook(old, want, moves) else {}
     return Put(want.address, old.uid, want.spec, _planned_refs(old, want), want.owner, old.finalizers, gone)
 
 
 def _is_another_hook(old: Resource, want: WantedObject, moves: Mapping[str, str]) -> bool:
-    """Whether the plan states the hook that is wanted at an address elsewhere than the one that is there."""
+    """Whether the wanted hook at an address is defined at another place of the plan than the existing one."""
     if old.kind != "hook":
         return False
     set_at = moves.get(str(old.spec["set_at"]), str(old.spec["set_at"]))

@@ -1,7 +1,7 @@
 """Fork a plan: its objects at one revision become the first record of a new log, under new uids. Pure.
 
-Nothing that runs is taken along: a call that had begun is settled as one that nobody saw end, by its effect class, and
-what a tool server said of itself is forgotten. Times that something waits for keep their distance to now.
+Running work is not copied: a started call is settled like a call with an unknown end, by its effect class, and the
+state of tool servers is dropped. Times that objects wait for keep their distance to now.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from planloop.schemas.objects.call import CallState, EffectClass
 from planloop.schemas.resource import Resource, Uid
 
 FIRST: Final = 1
-"""The revision of the record that begins a fork, and so of everything in it."""
+"""The revision of the first record of a fork, and so of all its objects."""
 
 _TIMES: Final = (
     *("started_at", "not_before", "wake_at", "ended_at", "waiting_since", "since"),
@@ -31,7 +31,7 @@ _RUNNING_ELSEWHERE: Final = "the plan was forked while this ran; only the origin
 
 @frozen
 class PlanForkOrigin:
-    """Where a fork comes from: the plan's name, its state folder for people, the revision and when that was."""
+    """The origin of a fork: the plan's name, its state folder for people, the revision and its time."""
 
     plan: str
     folder: str
@@ -44,7 +44,7 @@ class PlanForkOrigin:
 
 @frozen
 class PlanForkTarget:
-    """What is new in a fork: its name, its document's file as the gate notes one, and now in seconds since 1970."""
+    """New values in a fork: its name, the file of its document in the gate's form, and now in seconds since 1970."""
 
     plan: str
     document: JsonObject
@@ -55,9 +55,9 @@ class PlanForkTarget:
 def fork_draft(
     objects: Iterable[Resource], origin: PlanForkOrigin, fresh: PlanForkTarget, mint: Callable[[], str]
 ) -> RecordDraft:
-    """The record with which the fork begins. It must be the first of its log.
+    """Return the first record of the fork. It must be the first of its log.
 
-    `data.doubts` counts the calls that are now in doubt, `data.again` those that will be made again.
+    `data.doubts` counts the calls whose outcome is unknown, `data.again` those that will be repeated.
     """
     found = list(objects)
     translation = _Translation(origin, fresh, _new_ids(found, mint), _newest_stamp(found))
@@ -72,7 +72,7 @@ def fork_draft(
 
 
 def blob_digests_in(text: str) -> set[str]:
-    """Every text of 64 hex digits in `text`: what may name a blob."""
+    """All sequences of 64 hex digits in `text`, which may name blobs."""
     return set(_DIGEST.findall(text))
 
 
@@ -80,7 +80,7 @@ _DIGEST: Final = re.compile(r"(?<![0-9a-z])[0-9a-f]{64}(?![0-9a-z])")
 
 
 def _new_ids(objects: Iterable[Resource], mint: Callable[[], str]) -> Mapping[str, str]:
-    """A new id for every uid and operation; one that is both, as a call's first is, gets one."""
+    """A new id for each uid and operation id. An id used as both, as of a call's first operation, gets one new id."""
     old = {text for one in objects for text in (one.uid, one.spec.get("op")) if isinstance(text, str)}
     return {text: mint() for text in sorted(old)}
 
@@ -92,7 +92,7 @@ def _newest_stamp(objects: Iterable[Resource]) -> int:
 
 @frozen
 class _Translation:
-    """From what the original says to what the fork says."""
+    """Translates ids, addresses and times of the original to those of the fork."""
 
     origin: PlanForkOrigin
     fresh: PlanForkTarget
@@ -100,7 +100,7 @@ class _Translation:
     newest_stamp: int
 
     def of(self, value: Json) -> Json:
-        """`value` with every id and the plan's address replaced, in keys too."""
+        """Return `value` with all ids and the plan's address replaced, also in keys."""
         match value:
             case str():
                 return self.text(value)
@@ -117,11 +117,11 @@ class _Translation:
         return MINTED.sub(lambda found: self.ids.get(found[0], found[0]), text)
 
     def rev(self, rev: int) -> int:
-        """A revision that something was read at: whether the document has moved since stays true."""
+        """Translate a revision at which something was read, so that a later document stays later."""
         return FIRST if rev >= self.newest_stamp else FIRST - 1
 
     def moved(self, status: JsonObject) -> JsonObject:
-        """`status` with its times as far from now as they were from the fork's revision."""
+        """Return `status` with times that have the same distance to now as before to the fork's revision."""
         by_s = self.fresh.now - self.origin.at
         times = {name: status[name] + by_s for name in _TIMES if isinstance(status.get(name), int | float)}
         opened = status.get("open")
@@ -130,7 +130,7 @@ class _Translation:
         return {**status, **times}
 
     def leases(self, entries: Json) -> Json:
-        """Holders and waiters of a lock: a lease is as old as it was, and counts progress from the fork's beginning."""
+        """Translate holders and waiters of a lock. A lease keeps its age, and counts progress from the fork's start."""
         if not isinstance(entries, dict):
             return entries
         begun: JsonObject = {"fence": FIRST, "progress": FIRST}
@@ -141,7 +141,7 @@ class _Translation:
 
 
 def _copied(one: Resource, status: JsonObject, translation: _Translation) -> tuple[Change, ...]:
-    """The changes that make a copy of `one`."""
+    """Return the changes that create a copy of `one`."""
     spec = translation.of(one.spec)
     match one.kind:
         case "plan":
@@ -168,12 +168,12 @@ def _plan_status(status: JsonObject, fresh: PlanForkTarget) -> JsonObject:
 
 
 def _stamped(tree: JsonObject) -> JsonObject:
-    """The same authors, all as of the fork's first revision."""
+    """The stamps with the same authors and the fork's first revision."""
     return {key: [FIRST, one[1]] if key == STAMP else _stamped(one) for key, one in tree.items()}
 
 
 def _settled(one: Resource, fates: dict[str, int]) -> JsonObject:
-    """The status of `one` where nothing runs: of a call that had begun, what its class says."""
+    """The status of `one` without running work. A started call is settled by its effect class."""
     if one.kind in PLANNED_KINDS and PLANNED_KINDS[one.kind].is_foreign:
         return {}
     if one.kind != "call" or one.state != CallState.STARTED:

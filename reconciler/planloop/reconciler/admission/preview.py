@@ -1,7 +1,7 @@
 """Preview a patch, save the preview to a file, and reject it later if the plan has changed. Pure.
 
-A saved preview is JSON with a version. It carries the file it was made from, so that applying it needs nothing else,
-and names the plan's uid and document revision, so that it is refused when either is another by then.
+A saved preview is JSON with a version. It contains its file, so that applying it needs nothing else, and the plan's uid
+and document revision, so that it is rejected if either has changed.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ VERSION: Final = 1
 
 
 class InvalidPreview(ValueError):
-    """The file is no saved preview of a version that this program reads."""
+    """The file is not a saved preview of a supported version."""
 
 
 @frozen
 class PatchPreview:
-    """What submitting would do, as of `rev`; nothing was written.
+    """What submitting a patch would do, as of `rev`; nothing was written.
 
-    `document_rev` is the revision of the document it was made from, which a saved preview is held to. `hold` says why
-    the patch would wait for approval, empty when it would not. `patch` holds the keyed operations. `stops` are worth
-    a warning in a preview and refuse the patch when it is submitted.
+    `document_rev` is the revision of the document; a saved preview is valid only for it. `hold` is why the patch would
+    wait for approval, else empty. `patch` has the keyed operations. `stops` are warnings of a preview that reject the
+    patch when it is submitted.
     """
 
     plan: str
@@ -55,7 +55,7 @@ class PatchPreview:
 
 @frozen
 class PatchDecision:
-    """A verdict with what it was based on, for who shows both."""
+    """A verdict and the preview that it was based on."""
 
     verdict: PatchVerdict
     preview: PatchPreview
@@ -63,9 +63,9 @@ class PatchDecision:
 
 @frozen
 class StoredPreview:
-    """A preview read back: the patch, what it was made from, and the differences that were shown.
+    """A loaded preview: the patch, its source, and the differences that were shown.
 
-    `blobs` are the contents that `patch.source` names by digest: the file's text and its document.
+    `blobs` are the contents that `patch.source` names by digest: the text of the file and its document.
     """
 
     plan: str
@@ -77,7 +77,7 @@ class StoredPreview:
 
 
 def preview_admission(patch: Patch, now: CurrentPlan, answer: Admission) -> PatchPreview:
-    """The preview of `patch` on the present plan."""
+    """Return the preview of `patch` on the current plan."""
     return PatchPreview(
         plan=now.address,
         uid=now.uid,
@@ -94,12 +94,12 @@ def preview_admission(patch: Patch, now: CurrentPlan, answer: Admission) -> Patc
 
 
 def preview_no_change(now: CurrentPlan, why: str) -> PatchPreview:
-    """The preview of a file that is not applied, and the reason."""
+    """Return the preview of a file that is not applied, with the reason."""
     return preview_admission(Patch(HUMAN_FILE, (), now.rev), now, Admission((), now.document, notes=(why,)))
 
 
 def preview_to_json(preview: PatchPreview, blobs: tuple[bytes, ...] = ()) -> JsonObject:
-    """The saved form. `blobs` are those of `file_patch.file_blobs` when the preview is of a file."""
+    """Return the saved form. For the preview of a file, `blobs` are those of `file_patch.file_blobs`."""
     return {
         "version": VERSION,
         "plan": preview.plan,
@@ -131,7 +131,7 @@ def preview_from_json(raw: Json) -> StoredPreview:
 
 
 def stale_preview_faults(saved: StoredPreview, now: CurrentPlan) -> tuple[PatchProblem, ...]:
-    """Why `saved` no longer says what applying it would do; empty when it does."""
+    """Why `saved` is outdated; empty if it is not."""
     hint = "run `plan diff` again and save a new preview"
     if (saved.plan, saved.uid) != (now.address, now.uid):
         return (PatchProblem("stale", "the preview is of another plan, or of a plan that was deleted", (), hint),)

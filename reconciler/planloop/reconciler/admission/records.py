@@ -1,7 +1,7 @@
 """The records that the gate writes for an accepted, rejected or held patch. Pure.
 
-An accepted patch is one record: the document's change, the objects' changes, and in the plan's status who set what,
-when, and from which file.
+An accepted patch is one record with the change of the document, the changes of objects, and in the plan's status who
+set which path, when, and from which file.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ FILE_CONFLICT: Final = "FileConflict"
 
 @frozen
 class RecordTime:
-    """The revision that the record will get, and now in seconds since 1970."""
+    """The future revision of the record, and now in seconds since 1970."""
 
     rev: int
     at: float
@@ -38,7 +38,7 @@ class RecordTime:
 
 @frozen
 class AcceptedOutcome:
-    """What acceptance comes to: the objects' changes, when, under which uid the plan lives, and the view before."""
+    """The result of acceptance: changes of objects, time, uid of the plan, and the view before."""
 
     made: ObjectChanges
     moment: RecordTime
@@ -47,7 +47,7 @@ class AcceptedOutcome:
 
 
 def accepted_draft(patch: Patch, now: CurrentPlan, answer: Admission, outcome: AcceptedOutcome) -> RecordDraft:
-    """The record that makes `answer` true."""
+    """Return the record of an accepted patch."""
     uid = Uid(outcome.uid)
     status: JsonObject = {"pending": list(outcome.made.pending)}
     if answer.ops:
@@ -71,7 +71,7 @@ def accepted_draft(patch: Patch, now: CurrentPlan, answer: Admission, outcome: A
 
 
 def rejected_draft(patch: Patch, now: CurrentPlan, answer: Admission, at: float) -> RecordDraft:
-    """The record of a refusal; a file's is also told in the plan's conditions."""
+    """Return the record of a rejection. For a file, it also sets the plan's conditions."""
     data = _data(patch, answer) | {"ops": [op.to_json() for op in patch.ops]}
     data["faults"] = [fault_to_json(fault) for fault in answer.faults]
     changes: tuple[Change, ...] = ()
@@ -82,7 +82,7 @@ def rejected_draft(patch: Patch, now: CurrentPlan, answer: Admission, at: float)
 
 
 def held_draft(patch: Patch, now: CurrentPlan, answer: Admission, approval: str, view: View) -> RecordDraft:
-    """The record of a hold, with the approval object that stands for it."""
+    """Return the record of a held patch, with its approval object."""
     keyed = Patch(patch.author, answer.ops, now.rev, patch.reason, patch.source)
     spec = ApprovalSpec("patch", str(patch.author), answer.hold, patch_to_json(keyed), **_differences(answer))
     owner = asking_agent(patch) or now.address
@@ -97,12 +97,12 @@ def held_draft(patch: Patch, now: CurrentPlan, answer: Admission, approval: str,
 
 
 def asking_agent(patch: Patch) -> str | None:
-    """The agent object behind a patch, which waits for the answer; None for people and controllers."""
+    """The agent that submitted a patch and waits for the answer; None for people and controllers."""
     return f"agent/{patch.author.name}" if patch.author.kind == "agent" else None
 
 
 def pending_same_patch(patch: Patch, answer: Admission, view: View) -> Resource | None:
-    """The approval that waits for these very operations of this author already."""
+    """A pending approval of the same operations by the same author, if there is one."""
     ops = [op.to_json() for op in answer.ops]
     for one in pending_patches(view):
         if one.spec["by"] == str(patch.author) and one.spec["what"]["ops"] == ops:
@@ -111,17 +111,17 @@ def pending_same_patch(patch: Patch, answer: Admission, view: View) -> Resource 
 
 
 def pending_patches(view: View) -> Iterator[Resource]:
-    """The approvals of patches that nobody has answered."""
+    """The pending approvals of patches."""
     return (one for one in view.list("approval") if one.spec.get("kind") == "patch" and one.state == WAITING)
 
 
 def is_new_file(patch: Patch, now: CurrentPlan) -> bool:
-    """Whether the patch comes from bytes that are not those applied last, so that they become the merge base."""
+    """Whether the patch comes from a file with new bytes, which then become the merge base."""
     return patch.source is not None and any(now.file.get(key) != value for key, value in patch.source.items())
 
 
 def file_invalid_draft(now: CurrentPlan, path: str, faults: str, at: float) -> RecordDraft | None:
-    """The record that says so in the plan's conditions; None without a plan, or when it says so already."""
+    """Return the record that sets the condition of an invalid file; None without a plan, or if it is already set."""
     if now.plan is None:
         return None
     old = resource.conditions_of_status(now.plan.status).get(FILE_INVALID)
@@ -132,7 +132,7 @@ def file_invalid_draft(now: CurrentPlan, path: str, faults: str, at: float) -> R
 
 
 def fault_to_json(fault: PatchProblem) -> JsonObject:
-    """The form of a refusal's record and of the API."""
+    """A problem in the form of records and of the API."""
     out: JsonObject = {"rule": fault.rule, "message": fault.message, "path": list(fault.path), "hint": fault.hint}
     if fault.diagnostic is not None:
         out["code"] = fault.diagnostic.code
@@ -148,7 +148,7 @@ def _data(patch: Patch, answer: Admission) -> JsonObject:
 
 
 def _differences(answer: Admission) -> JsonObject:
-    """The first differences; where those are not all, also how many there are of each action."""
+    """The first differences; if there are more, also the number of differences by action."""
     found = answer.differences
     out: JsonObject = {"differences": [one.to_json() for one in found[: limits.DIFFERENCES_RECORDED_MAX]]}
     if len(found) > limits.DIFFERENCES_RECORDED_MAX:
@@ -162,7 +162,7 @@ def _blobs(patch: Patch) -> tuple[str, ...]:
 
 
 def _superseded(patch: Patch, view: View) -> Iterator[Change]:
-    """A newer save takes the place of an older one that still waits: answering both would apply old text over new."""
+    """Drop an older save that is still pending: approving both could apply the old text over the new one."""
     if patch.author == HUMAN_FILE:
         yield from (Drop(one.address, one.uid) for one in pending_patches(view) if one.spec["by"] == str(HUMAN_FILE))
 

@@ -1,7 +1,7 @@
 """Which fields a patch may touch: an agent's scope, fields that the file owns, and changes since the author read. Pure.
 
-People may touch everything; what they run over is told. An agent is held to its own subtree and to fields opened to it,
-stays off what the applied file writes, and off what somebody else changed after it looked.
+People may change everything; the record lists what they overwrite. An agent may change only its own subtree and fields
+opened to it, but no fields that the applied file sets, and no values that others changed after it read them.
 """
 
 from __future__ import annotations
@@ -20,27 +20,31 @@ from planloop.schemas.json_patch import PatchOp
 from planloop.schemas.log.patch import Author, Patch, PatchProblem
 
 OWN_FIELDS: Final = frozenset({"notes", "tasks", "prompts", "moved"})
-"""What an agent may change of its own task. All else (goal, checks, rights, budget, agent …) belongs to its parent."""
+"""Fields of its own task that an agent may change.
+
+All others (goal, checks, rights, budget, agent …) belong to its parent.
+"""
 
 GUARDED: Final = frozenset({"open", "protect", "approve", "models", "limits"})
-"""For people alone, whatever is open: what opens, keeps or holds back a task, where models are, what bounds all."""
+"""Fields only for people, even if opened: fields that open, protect or pause a task, models, and global limits."""
 
 POWERS: Final = frozenset({"rights", "deny", "agent", "sandbox", "granted"})
-"""What says how much an agent may. Where a person said it last, in the file or not, agents leave it as it is."""
+"""Fields that define the rights of an agent. If a person set them last, agents cannot change them."""
 
 
 def agent_task_path(author: Author) -> tuple[str, ...]:
-    """The task that an agent works for: `agent:frontend/ui` gives its path, `agent:.` the root's."""
+    """The path of an agent's task: of `agent:frontend/ui` its path, of `agent:.` the root."""
     return () if author.name == "." else tuple(author.name.split("/"))
 
 
 def scope_faults(patch: Patch, ops: Sequence[PatchOp], present: CurrentPlan) -> Iterator[PatchProblem]:
-    """What an agent may not touch: outside its subtree and not opened, its own terms, or the file's fields."""
+    """Yield operations that an agent may not make: outside its subtree and not opened, on its own terms, on the
+    file's fields."""
     opened = open_patterns(present.document)
     for op in ops:
         is_open = any(_covers(pattern, op.path) for pattern in opened)
         if hook_policy.is_own_addition(patch.author, op, present) or op.path[:1] == (CONTAINERS,):
-            continue  # Containers are judged by what they come to (`planloop.reconciler.admission.container_policy`).
+            continue  # The result is checked for containers (`planloop.reconciler.admission.container_policy`).
         fault = _outside(patch.author, op, is_open=is_open)
         if fault is None and not is_open and json_pointer.has_value(present.filed, op.path):
             fault = _filed(op)
@@ -51,7 +55,7 @@ def scope_faults(patch: Patch, ops: Sequence[PatchOp], present: CurrentPlan) -> 
 
 
 def conflict_faults(patch: Patch, ops: Sequence[PatchOp], present: CurrentPlan) -> Iterator[PatchProblem]:
-    """What somebody else changed after `base_rev`: an agent decides again with the new value in hand."""
+    """Yield values that others changed after `base_rev`. The agent must decide again with the new value."""
     for op, stamp in _overtaken(patch, ops, present):
         where = json_pointer.render_pointer(op.path)
         yield PatchProblem(
@@ -64,7 +68,7 @@ def conflict_faults(patch: Patch, ops: Sequence[PatchOp], present: CurrentPlan) 
 
 
 def override_notes(patch: Patch, ops: Sequence[PatchOp], present: CurrentPlan) -> list[str]:
-    """What a person's patch took from others since it was read, one line each."""
+    """The changes of others that a person's patch overwrote since its base revision, one line each."""
     return [
         f"{json_pointer.render_pointer(op.path)}: replaced the value that {stamp.author} set in revision {stamp.rev}, "
         f"{_shown(present.document, op.path)}"
@@ -73,12 +77,12 @@ def override_notes(patch: Patch, ops: Sequence[PatchOp], present: CurrentPlan) -
 
 
 def open_patterns(document: JsonObject) -> list[tuple[str, ...]]:
-    """The pointers that `open:` of any task lets agents change: names are fields of that task, or `/` pointers."""
+    """The patterns of paths that `open:` of any task lets agents change: fields of that task, or `/` pointers."""
     return [pattern for task, fields in declared_lists(document, "open") for pattern in _patterns(task, fields)]
 
 
 def declared_lists(document: JsonObject, field: str) -> Iterator[tuple[tuple[str, ...], list[str]]]:
-    """Every task of `document` with its list under `field`, as pointer tokens and texts; the root comes first."""
+    """Yield every task of `document` with its list `field`, as pointer tokens and texts; the root first."""
     waiting: list[tuple[tuple[str, ...], JsonObject]] = [((), document)]
     while waiting:
         at, task = waiting.pop()
@@ -89,14 +93,14 @@ def declared_lists(document: JsonObject, field: str) -> Iterator[tuple[tuple[str
 
 
 def pattern_covers(pattern: Sequence[str], path: Sequence[str]) -> bool:
-    """Whether `pattern` names `path` or something above it. `*` stands in one token, `**` for any number of them."""
+    """Whether `pattern` matches `path` or a parent of it. `*` matches within one token, `**` any number of tokens."""
     return _covers(tuple(pattern), tuple(path))
 
 
 def _patterns(task: tuple[str, ...], fields: list[str]) -> Iterator[tuple[str, ...]]:
     for field in fields:
         tokens = json_pointer.parse_pointer(field) if field.startswith("/") else tuple(field.split("/"))
-        yield (*task, *tokens)  # Below the task that says so, never elsewhere.
+        yield (*task, *tokens)  # Only below the task that declares them.
 
 
 def _covers(pattern: tuple[str, ...], path: tuple[str, ...]) -> bool:
@@ -132,7 +136,7 @@ def _outside(author: Author, op: PatchOp, *, is_open: bool) -> PatchProblem | No
 
 
 def _guarded(field: Sequence[str], value: Json) -> Iterator[str]:
-    """The guarded fields that `value` sets when it is put at `field` of a task; the tasks in it count."""
+    """Yield the guarded fields that putting `value` at `field` of a task sets, also in tasks inside it."""
     if field and field[0] in GUARDED:
         yield field[0]
     if not isinstance(value, dict) or tuple(field) not in ((), ("tasks",)):

@@ -1,1 +1,1 @@
-"""What an edit changes: differences of objects, their description, and a saved file as a patch."""
+"""The effects of an edit: differences of objects, their descriptions, and a saved file as a patch."""

@@ -1,7 +1,7 @@
-"""Describe a difference in words: who does a new task, and which value of a field became which. Pure.
+"""Describe differences as text: what does a new task, and how a field changed. Pure.
 
-Pure, and lenient with what it is given: words are shown, never decided on. Long texts come last in a phrase, because
-a narrow terminal cuts there.
+Tolerates any input, because the texts are only shown. Long values are last in a phrase, because narrow terminals cut
+off the end.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from planloop.schemas.resource import WantedObject
 from planloop.schemas.tools import CORE_TOOLS
 
 TEXT_CHARS: Final = 60  # Characters of a command or of one side of a change.
-PAIR_CHARS: Final = 60  # Characters of both sides together; longer ones show only what differs …
-CONTEXT: Final = 2  # … with so many words around it.
+PAIR_CHARS: Final = 60  # Characters of both sides together. Longer pairs show only the difference …
+CONTEXT: Final = 2  # … with this many words around it.
 TOOLS_SHOWN: Final = 5
 SHOWN_AS: Final = {
     "heal_every_s": "heal.every",
@@ -47,12 +47,12 @@ def describe_start(want: WantedObject, wanted: Mapping[str, WantedObject]) -> st
             return "; ".join(part for part in (after, below or "nothing to do") if part)
     if want.address.startswith("fork/"):
         branch = f", branch {want.spec['branch']}" if want.spec.get("branch") else ""
-        return f"a working tree of its own{branch}"
+        return f"a separate working tree{branch}"
     return after or "new"
 
 
 def _counted(spec: JsonObject, field: str, noun: str) -> str:
-    """`its 3 tasks`, `its task`; empty for none."""
+    """`its 3 tasks`, `its task`; empty without any."""
     count = len(spec.get(field) or ())
     return f"its {count} {noun}s" if count > 1 else f"its {noun}" if count else ""
 
@@ -63,7 +63,7 @@ def describe_command(work: JsonObject) -> str:
 
 
 def describe_change(field: str, before: Json, after: Json) -> str:
-    """`run: sleep 20 → sleep 11`, `tools: + shell`; just the field's name where values would not be read."""
+    """`run: sleep 20 → sleep 11`, `tools: + shell`; only the field's name if its values are not readable."""
     name = plan_field_name(field)
     if field in ("escalate", "granted"):
         said = [_stronger(field, value) for value in (before, after)]
@@ -91,9 +91,9 @@ _AT: Final = {
     "after-call": "after {calls}",
     "on-patch": "before changes of the plan",
     "before-reply": "before its final answer",
-    "on-input": "when it is told something",
+    "on-input": "on input",
     "on-wake": "when it wakes",
-    "on-sleep": "when it falls asleep",
+    "on-sleep": "when it goes to sleep",
     "on-child": "when a child ends",
     "on-conflict": "when it is in a conflict",
     "on-budget": "when its budget runs low",
@@ -109,16 +109,16 @@ def describe_hook_events(spec: JsonObject) -> str:
 
 def describe_hook(spec: JsonObject) -> str:
     """`before write(*), runs ./guard`."""
-    below = {"none": ", for nobody below", "read-only": ", shared by those below"}.get(str(spec.get("copy")), "")
+    below = {"none": ", not for child agents", "read-only": ", shared with child agents"}.get(str(spec.get("copy")), "")
     return f"{describe_hook_events(spec)}, {describe_hook_mind(spec.get('mind') or {})}{below}"
 
 
 def describe_hook_mind(mind: JsonObject) -> str:
-    """Who answers for a hook: `runs ./guard`, `a rule of 2 clauses`, `asks agent/~careful`."""
+    """What decides for a hook: `runs ./guard`, `a rule of 2 clauses`, `asks agent/~careful`."""
     match mind.get("kind"):
         case "program":
             argv = [str(word) for word in mind.get("argv") or ()]
-            # A line of the plan is for the shell; it is shown as it was written.
+            # A command line of the plan runs in a shell. It is shown as written.
             return f"runs {_short(argv[2] if argv[:2] == ['sh', '-c'] else ' '.join(argv))}"
         case "python":
             return f"calls {mind.get('target')}"
@@ -129,7 +129,7 @@ def describe_hook_mind(mind: JsonObject) -> str:
 
 
 def plan_field_name(field: str) -> str:
-    """A lowered field as it is called in a plan file."""
+    """The name of a lowered field in a plan file."""
     return SHOWN_AS.get(field, field.replace("_", "-"))
 
 
@@ -154,7 +154,7 @@ def _agent(agent: WantedObject | None) -> str:
 
 
 def describe_escalation(escalate: JsonObject) -> str:
-    """`to openai/gpt-5 after 3 rejected answers, with at most $2.00` of a lowered escalation."""
+    """Describe a lowered escalation: `to openai/gpt-5 after 3 rejected answers, with at most $2.00`."""
     count = escalate["after"]
     after = f"after {count} rejected answers" if count > 1 else "after a rejected answer"
     bounds = ", ".join(format_amount(unit, amount) for unit, amount in amounts_from_json(escalate["budget"]))
@@ -173,18 +173,18 @@ def _mind(mind: JsonObject) -> str:
         case "program" | "outside":
             return describe_command({"argv": mind.get("argv") or ()})
         case "guest":
-            return "whoever takes it by plan mcp"
+            return "any MCP client (plan mcp)"
     return "an agent"
 
 
 def _model(stated: str, asked: str) -> str:
     if not asked:
-        return "a model that nobody states"
+        return "an unspecified model"
     return f"{asked} (for {stated})" if stated and stated != asked else asked
 
 
 def _doer(before: JsonObject, after: JsonObject) -> str:
-    """Who does it: a command, an agent's mind, or the tasks below it."""
+    """How the work of a task changes: a command, the decider of an agent, or its child tasks."""
     if before["kind"] == after["kind"] == "run":
         if _whole(before) != _whole(after):
             return f"run: {describe_pair(_whole(before), _whole(after))}"
@@ -216,7 +216,7 @@ def _whole(work: JsonObject) -> str:
 
 
 def quote_command(words: Sequence[str]) -> str:
-    """A program and its arguments in one line; those with blanks are quoted."""
+    """A program and its arguments in one line; arguments with spaces are quoted."""
     return " ".join(f'"{word}"' if not word or " " in word else word for word in words)
 
 
@@ -231,14 +231,14 @@ def _text(field: str, value: str | float | None) -> str:
 
 
 def describe_pair(before: str, after: str) -> str:
-    """`before → after`; of long ones what differs, with a few words around it."""
+    """`before → after`; for long values only the difference, with a few words around it."""
     if len(before) + len(after) > PAIR_CHARS or "\n" in before + after:
         before, after = _differing(before.split(), after.split())
     return f"{_short(before)} → {_short(after)}"
 
 
 def _differing(before: Sequence[str], after: Sequence[str]) -> tuple[str, str]:
-    """Both without the words that they begin and end with alike, but for a few."""
+    """Both sides without their common first and last words, except for a few."""
     shortest = min(len(before), len(after))
     head = next((at for at in range(shortest) if before[at] != after[at]), shortest)
     tail = next((at for at in range(shortest - head) if before[-1 - at] != after[-1 - at]), shortest - head)

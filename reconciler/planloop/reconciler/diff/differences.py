@@ -1,7 +1,7 @@
 """What an edit would do to running objects: one difference per object, deletions first. Pure.
 
-Compares live objects with wanted objects, using the class of each field. `plan diff`, holds and live announcements show
-the result.
+Compares live objects with wanted objects, using the change class of each field. `plan diff`, holds and announcements of
+edits show the result.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ EditAction: TypeAlias = Literal[
 ]
 
 STRUCTURE: Final = frozenset({"children", "parent", "hooks"})
-"""Fields that only link objects; the objects that they name have their own differences."""
+"""Fields that only link objects. The objects that they name have their own differences."""
 
 BEGUN: Final = frozenset({"running", "checking", "paused", "stopping"})
 """States in which a task has work to lose."""
@@ -46,7 +46,7 @@ BEGUN: Final = frozenset({"running", "checking", "paused", "stopping"})
 
 @frozen
 class EditStake:
-    """What an edit can lose: the state, its start (seconds since 1970, None: not started), and what was spent."""
+    """What an edit can lose: the state, the start (seconds since 1970, None: not started), and the spent budget."""
 
     state: str
     started_at: float | None = None
@@ -93,8 +93,8 @@ def diff_objects(
 ) -> tuple[ObjectDifference, ...]:
     """Every difference between the live planned objects and the wanted ones; empty when they agree.
 
-    `moves` is the result of `object_changes.effective_moves`. If a task and its agent are both added or removed, the
-    task's difference stands for both.
+    `moves` is the result of `object_changes.effective_moves`. If a task and its agent are both added or removed,
+    only the task has a difference.
     """
     back = {new: old for old, new in moves.items()}
     out = list(_gone(live, wanted, moves))
@@ -117,7 +117,7 @@ _ORDER.update({action: 3 for action in ("continue", "attach", "change", "adopt",
 
 
 def task_stake(task: Resource, agent: Resource | None) -> EditStake:
-    """What a task and its agent have done so far, read from their statuses."""
+    """What a task and its agent have done so far, from their statuses."""
     spent: JsonObject = {}
     if task.status.get("spent_s"):
         spent["time_s"] = task.status["spent_s"]
@@ -145,7 +145,7 @@ def _gone(
         stake = _stake(live, one)
         words = "no longer in the plan; its work is stopped" if stake.is_running else "no longer in the plan"
         if one.kind == "fork":
-            words = "no longer in the plan; its branch keeps what was not brought in"
+            words = "no longer in the plan; its branch keeps unmerged changes"
         if one.kind == "container":
             words = describe_removal(one)
         yield ObjectDifference("cancel", address, "Removed", words, stake=stake)
@@ -161,7 +161,7 @@ def _come(
     if kind == "container":
         words = describe_container_start(want, wanted)
     if want.address in live:
-        words = "new, once the old one is gone"
+        words = "new, after the old one is removed"
     yield ObjectDifference("start", want.address, "Added", words)
 
 
@@ -176,13 +176,13 @@ def _changed(old: Resource, want: WantedObject, frame: _Frame) -> Iterator[Objec
     before = rename_references(old.spec, frame.moves) if frame.moves else old.spec
     if json_patch.same_json(before, want.spec) and old.address == want.address:
         return
-    # The guards on files of hooks are shown with the hooks; they change no prompt.
+    # Rights that guard the files of hooks are shown with the hooks, and do not change the prompt.
     changes = (op for op in json_patch.diff_values(before, want.spec) if op.path[:2] != ("rights", "guarded"))
     fields = tuple(op.path[0] for op in changes if op.path)
     fields = tuple(name for name in dict.fromkeys(fields) if name not in STRUCTURE)
     was = old.address if old.address != want.address else None
     if was is not None and old.kind == "task":
-        yield ObjectDifference("move", want.address, "Moved", f"was {was}; goes on where it is", (), frame.stake, was)
+        yield ObjectDifference("move", want.address, "Moved", f"was {was}; continues to run", (), frame.stake, was)
     if fields:
         action, reason, words = _switch(old, want.spec, fields) or _by_class(old, want, fields, frame.change_class)
         yield ObjectDifference(action, want.address, reason, words, fields, frame.stake)
@@ -198,15 +198,15 @@ def _switch(old: Resource, after: JsonObject, fields: tuple[str, ...]) -> _Told 
     if old.state in ENDED and not (old.state == "cancelled" and is_cancel) and len(fields) == 1:
         field, state = ("cancel", "cancelled") if is_cancel else ("pause", "paused")
         if after[field]:
-            return "none", "EndedAlready", f"is {old.state} already; it would be {state} only when it begins again"
-        return "none", "EndedAlready", f"is {old.state}; it is no longer to be {state} when it begins again"
+            return "none", "EndedAlready", f"is already {old.state}; would be {state} only after a restart"
+        return "none", "EndedAlready", f"is {old.state}; would not be {state} after a restart"
     if is_cancel:
         if after["cancel"]:
-            return "cancel", "CancelAsked", "is stopped and kept as cancelled"
+            return "cancel", "CancelAsked", "is stopped and marked as cancelled"
         return "start", "CancelWithdrawn", "may run again"
     if after["pause"]:
-        return "pause", "PauseAsked", "stops at its next boundary and is kept"
-    return "resume", "PauseWithdrawn", "goes on where it was"
+        return "pause", "PauseAsked", "pauses at its next boundary"
+    return "resume", "PauseWithdrawn", "continues"
 
 
 def _by_class(old: Resource, want: WantedObject, fields: tuple[str, ...], change_class: ChangeClassOf) -> _Told:
@@ -228,44 +228,44 @@ def _by_class(old: Resource, want: WantedObject, fields: tuple[str, ...], change
     if strongest == "restart":
         return "restart", "WorkChanged", _restarted(old, names, changed)
     if strongest == "prefix":
-        return "continue", "NextTurn", f"{changed}; counts from the next turn on{_cache_lost(old, want)}"
-    return "continue", "NextStep", f"{changed}; counts at once, without a restart"
+        return "continue", "NextTurn", f"{changed}; takes effect in the next turn{_cache_lost(old, want)}"
+    return "continue", "NextStep", f"{changed}; takes effect immediately, without a restart"
 
 
 def _cache_lost(old: Resource, want: WantedObject) -> str:
-    """What it costs to change the start of a prompt that a model's provider has cached."""
+    """The cost of changing the start of a prompt that the model's provider has cached."""
     told = (old.status.get("transcript") or {}).values()
     tokens = sum(int(turn.get("tokens", 0)) for turn in told if isinstance(turn, dict))
     if (want.spec.get("mind") or {}).get("kind") != "model" or not tokens:
         return ""
-    return f"; the provider's cache is lost: about {tokens:,} tokens are read anew"
+    return f"; the provider's cache is lost: about {tokens:,} tokens are read again"
 
 
 def _not_begun(changed: str) -> _Told:
-    return "continue", "NotBegun", f"{changed}; counts from its start on"
+    return "continue", "NotBegun", f"{changed}; takes effect when it starts"
 
 
 def _restarted(old: Resource, names: list[str], changed: str) -> str:
     if names == ["again"]:
-        return "is tried once more" if old.state == "failed" else "runs once more"
-    return f"{changed}; runs again" if old.state in ENDED else f"{changed}; starts over"
+        return "is retried" if old.state == "failed" else "runs again"
+    return f"{changed}; runs again" if old.state in ENDED else f"{changed}; restarts"
 
 
 def _told(old: Resource, want: WantedObject, fields: tuple[str, ...], guilty: str) -> _Told:
-    """A new goal or new notes: a message to a working agent, a restart if the task has ended."""
+    """The effect of a new goal or new notes: a message to a running agent, or a restart if the task has ended."""
     if want.spec.get("work", {}).get("kind") != "agent":
-        return "continue", "NextStep", f"{guilty} is for people: what runs is not told"
+        return "continue", "NextStep", f"{guilty} is only for people; running work is not notified"
     if (old.state == "done" and "goal" in fields) or old.state == "failed":
-        return "restart", "ToldTooLate", f"{guilty} changed after it was {old.state}: it starts over"
+        return "restart", "ToldTooLate", f"{guilty} changed after it was {old.state}; restarts"
     if old.state in ENDED:
-        return "continue", "NextStep", f"{guilty} counts if it is begun again"
-    return "message", "ToldAsMessage", f"{guilty} is told to it, and it goes on"
+        return "continue", "NextStep", f"{guilty} takes effect after a restart"
+    return "message", "ToldAsMessage", f"{guilty} is sent to its agent, which continues"
 
 
 _STRENGTH: Final = ("none", "hot", "prefix", "tail", "restart", "replace", "immutable")
 
 
-_HOT_OF_WORK: Final = frozenset({"effect", "timeout_s"})  # Fields of their own in the document, part of `work` here.
+_HOT_OF_WORK: Final = frozenset({"effect", "timeout_s"})  # Separate fields in the document, but part of `work` here.
 
 
 def _class_of(old: Resource, field: str, want: WantedObject, change_class: ChangeClassOf) -> str:
@@ -283,7 +283,7 @@ def _has_begun(task: Resource) -> bool:
     return task.state in BEGUN or task.state in ENDED or bool(task.status.get("started_at"))
 
 
-# Containers. Values of their environment are not shown, because a plan may contain a password there.
+# Containers. Values of their environment are not shown, because they may be passwords.
 
 ContainerEdit: TypeAlias = tuple[Literal["replace", "continue", "none"], str, str]
 """Action, reason and words of a difference."""
@@ -299,12 +299,12 @@ def describe_container_start(want: WantedObject, wanted: Mapping[str, WantedObje
     before = [*_before(want.address, how, wanted)]
     rest = len(before) - BEFORE_SHOWN
     named = ", ".join(before[:BEFORE_SHOWN]) + (f" and {rest} more" if rest > 0 else "")
-    while_ = f", while task/{want.spec['task']} is at work" if want.spec["task"] else ""
+    while_ = f", while task/{want.spec['task']} runs" if want.spec["task"] else ""
     return describe_image(want.spec) + while_ + (f", {named}" if named else "")
 
 
 def _before(address: str, how: str, wanted: Mapping[str, WantedObject]) -> Iterator[str]:
-    """`healthy before task/integrate`; a name after one with the same word leaves the word out."""
+    """Yield `healthy before task/integrate`. Omits the word if it is the same as in the previous item."""
     name, last = address.partition("/")[2], ""
     for other in wanted.values():
         if other.address.startswith("task/") and other.address != "task/.":
@@ -322,14 +322,14 @@ def describe_image(spec: JsonObject) -> str:
     """The source of the container: an image's name, the folder that is built, or the archive."""
     if spec["build"]:
         return f"built from {spec['build'].get('folder', '.')}"
-    return f"made from {spec['rootfs']}" if spec["rootfs"] else str(spec["image"])
+    return f"built from {spec['rootfs']}" if spec["rootfs"] else str(spec["image"])
 
 
 def describe_removal(one: Resource) -> str:
     """The effect of removing the container from the plan."""
     is_there = one.status.get("seen") is not None
     volumes = ", ".join(mount["volume"] for mount in one.spec["mounts"] if mount["volume"])
-    stay = f"; what is in its volumes stays: {volumes}" if volumes else ""
+    stay = f"; its volumes are kept: {volumes}" if volumes else ""
     return ("no longer in the plan; stopped and removed" if is_there else "no longer in the plan") + stay
 
 
@@ -347,15 +347,19 @@ def container_edit(
     replacing = [name for name in fields if classes[name] == "replace"]
     if replacing:
         if replacing == ["again"]:
-            return "replace", "MustBeReplaced", "is made anew"
+            return "replace", "MustBeReplaced", "is recreated"
         said = _said(old.spec, spec, replacing)
         if old.status.get("seen") is None:
-            return "continue", "NotBegun", f"{said}; counts from its start on"
+            return "continue", "NotBegun", f"{said}; takes effect when it starts"
         how = "stopped, removed" if running_since(old) is not None else "removed"
-        return "replace", "MustBeReplaced", f"{said}; {how} and started anew"
+        return "replace", "MustBeReplaced", f"{said}; {how} and recreated"
     hot = [name for name in fields if classes[name] != "none"]
     if not hot:
-        return "none", "Bookkeeping", f"{_said(old.spec, spec, fields)}; of the next one: what runs stays as it is"
+        return (
+            "none",
+            "Bookkeeping",
+            f"{_said(old.spec, spec, fields)}; applies to the next container, not to the running one",
+        )
     return "continue", "NextStep", "; ".join(_by_effect(old, spec, hot))
 
 
@@ -364,11 +368,11 @@ def _by_effect(old: Resource, spec: JsonObject, fields: Sequence[str]) -> Iterat
     is_up = running_since(old) is not None
     groups: dict[str, list[str]] = {}
     for name in fields:
-        effect = "counts at once, without a restart"
+        effect = "takes effect immediately, without a restart"
         if name in _LIMITS:
-            effect = "changed while it runs" if is_up else "counts from its start on"
+            effect = "changed while it runs" if is_up else "takes effect when it starts"
         elif name == "needs":
-            effect = "counts when it is started next" if is_up else "counts at once"
+            effect = "takes effect at its next start" if is_up else "takes effect immediately"
         groups.setdefault(effect, []).append(name)
     for effect, names in groups.items():
         yield f"{_said(old.spec, spec, names)}; {effect}"

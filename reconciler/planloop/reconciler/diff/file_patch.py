@@ -15,23 +15,23 @@ from planloop.schemas.frozen import frozen
 from planloop.schemas.json_patch import PatchOp
 from planloop.schemas.log.patch import HUMAN_FILE, Patch
 
-# A document as it would be had its tasks always had their new names: what a file's `moved:` is merged on top of.
+# Rename tasks in a document, as base for merging a file with `moved:`.
 #
-# Without it whatever the live plan alone says of a task (a ruling, an order, children that agents added) would stay
-# behind at the old name, and go with it.
+# Otherwise the parts that only the live plan has (a resolution, an order, children that agents added) would keep the
+# old name, and be removed with it.
 
 
 def move_tasks(document: JsonObject, moves: Mapping[str, str]) -> JsonObject:
-    """`document` with the tasks at the old addresses of `moves` at the new ones, and named so in `needs`.
+    """Return `document` with the tasks at the old addresses of `moves` moved to the new ones, also in `needs`.
 
-    A task that is not there, or whose new place is taken, stays where it is.
+    A task that is missing, or whose new address is occupied, is not moved.
     """
     paths = {addresses.parse_address(old).path: addresses.parse_address(new).path for old, new in moves.items()}
     free = {old: new for old, new in paths.items() if _is_free(document, old, new, paths)}
     if not free:
         return document
     out = deepcopy(document)
-    # Taken the deepest first, from where each was; put the highest first, for it may hold others.
+    # Removed deepest first; inserted highest first, because a moved task may contain others.
     deepest = sorted(free.items(), key=lambda one: -len(one[0]))
     taken = {new: _take_task(out, old) for old, new in deepest}
     for new in sorted(taken, key=len):
@@ -62,7 +62,7 @@ def _put_task(document: JsonObject, path: tuple[str, ...], task: JsonObject) -> 
 
 
 def _task_name(root: JsonObject, task: JsonObject, names: Mapping[str, str]) -> None:
-    """Has every `needs` say the new paths; one that means a task beside its own says that by its id alone."""
+    """Replace paths in all `needs` by the new ones. A sibling is named by its id alone."""
     for child in (task.get("tasks") or {}).values():
         if isinstance(child.get("needs"), list):
             beside = {} if task is root else task["tasks"]
@@ -77,14 +77,14 @@ def _named(need: Json, names: Mapping[str, str]) -> Json:
     return need
 
 
-# `--target` and `--exclude`: of two documents, take the changes within chosen tasks and leave all others.
+# `--target` and `--exclude`: take only the changes within selected tasks.
 
 
 def select_changes(old: JsonObject, new: JsonObject, targets: Sequence[str], excludes: Sequence[str]) -> JsonObject:
-    """`old` with the parts of `new` that lie within a target and outside every exclude. No targets: everything.
+    """Return `old` with the parts of `new` that are within a target and outside all excludes. No targets: everything.
 
-    A target below tasks that `old` lacks brings these along, without their other children, and the plan's own fields
-    where `old` is empty. Raises `BadAddress`.
+    If `old` has no ancestors of a target, they are added without their other children, and if `old` is empty, also the
+    plan's own fields. Raises `BadAddress`.
     """
     out = new
     if targets:
@@ -101,7 +101,7 @@ def _target_path(text: str) -> tuple[str, ...]:
 
 
 def _transplanted(into: JsonObject, source: JsonObject, path: tuple[str, ...]) -> JsonObject:
-    """`into`, with the task at `path` exactly as `source` has it, absence included."""
+    """Return `into` with the task at `path` as in `source`; without the task if `source` has none."""
     where = json_pointer.task_pointer(path)
     if not where:
         return source
@@ -125,21 +125,21 @@ def _added(into: JsonObject, where: tuple[str, ...], task: JsonObject) -> JsonOb
     return out
 
 
-# Protection outlives the lines that declared it: a file that no longer has a protected task does not remove it.
+# A protected task stays protected when its lines are deleted: a file without a protected task does not remove it.
 
 
 @frozen
 class KeptTasks:
-    """The document with protected tasks put back, and a line for each."""
+    """The document with protected tasks restored, and a line for each."""
 
     document: JsonObject
     notes: tuple[str, ...]
 
 
 def keep_protected(live: JsonObject, wanted: JsonObject) -> KeptTasks:
-    """`wanted` with every protected task of `live` that it lacks, unless it was moved away.
+    """Return `wanted` with all protected tasks of `live` that it does not have, except moved ones.
 
-    Of an ancestor that is gone as well, its own fields come back but none of its other children.
+    Missing ancestors are restored with their own fields, but without their other children.
     """
     moved = declared_moves(wanted)
     notes = []
@@ -174,21 +174,21 @@ def _put_back(live: JsonObject, wanted: JsonObject, path: tuple[str, ...]) -> Js
     return wanted
 
 
-# A saved plan file as one patch: what it changed since it was last applied, merged into the live document.
+# A saved plan file as one patch: its changes since the last apply, merged into the live document.
 #
-# The bytes and the document of every applied file are kept as blobs; the document is the base of the next merge. A file
-# whose content was held back by a rollback is not applied again until it changes.
+# The bytes and the document of every applied file are stored as blobs; the document is the base of the next merge.
+# After a rollback, the file is not applied again until its content changes.
 
 HELD_BACK: Final = "the file is held back since the rollback: change and save it to have it applied again"
 
 
 @frozen
 class FileSave:
-    """A file as read and compiled. `document` is its canonical document, `path` where it lies, for people.
+    """A saved and compiled file. `document` is its canonical document, `path` its path for people.
 
-    `targets` and `excludes` are task addresses: only what lies within a target, and nothing within an exclude, is
-    applied. `is_approved` says that a person has seen the differences and lets holds pass. `checked` is what the
-    compiler said of `document`, used when nothing has to be merged into it; None has it checked again.
+    `targets` and `excludes` are task addresses: only changes within a target and outside all excludes are applied.
+    `is_approved`: a person has seen the differences and approves holds. `checked` is the compiler's result for
+    `document`, used if nothing is merged into it; None to check it again.
     """
 
     path: str
@@ -203,14 +203,14 @@ class FileSave:
 
 @frozen
 class MergedFile:
-    """The live document with the file's changes in it, and what these took, one line each."""
+    """The live document with the file's changes, and a line for each live value that they replaced."""
 
     document: JsonObject
     notes: tuple[str, ...]
 
 
 def merge_file(save: FileSave, now: CurrentPlan, merge: MergeDocuments) -> MergedFile:
-    """The file's changes since its last apply on top of the live document."""
+    """Merge the file's changes since its last apply into the live document."""
     wanted = applied_document(save, now)
     moves = declared_moves(wanted)
     both = merge(move_tasks(now.filed, moves), wanted, move_tasks(now.document, moves))
@@ -218,12 +218,12 @@ def merge_file(save: FileSave, now: CurrentPlan, merge: MergeDocuments) -> Merge
 
 
 def applied_document(save: FileSave, now: CurrentPlan) -> JsonObject:
-    """What counts as applied afterwards: the file's document, or with targets only the chosen parts of it."""
+    """The document that counts as applied afterwards: the file's, or with targets only the selected parts."""
     return select_changes(now.filed, save.document, save.targets, save.excludes)
 
 
 def file_patch(save: FileSave, now: CurrentPlan, document: JsonObject) -> Patch:
-    """The patch by `human:file` that turns the live document into `document`."""
+    """Return the patch by `human:file` from the live document to `document`."""
     ops = tuple(json_patch.diff_values(now.document, document))
     reason = save.reason or f"saved {save.path}"
     source = {
@@ -235,12 +235,12 @@ def file_patch(save: FileSave, now: CurrentPlan, document: JsonObject) -> Patch:
 
 
 def file_blobs(save: FileSave, now: CurrentPlan) -> tuple[bytes, ...]:
-    """The contents that the patch of `save` names by digest."""
+    """Return the contents that the patch of `save` names by digest."""
     return save.content, canonical_json.encode(applied_document(save, now))
 
 
 def check_unless_compiled(save: FileSave, check: CheckDocument) -> CheckDocument:
-    """`check`, spared the work for the document that was compiled to make `save`."""
+    """Return a `check` that reuses the result for the document of `save`, which was already compiled."""
     known = save.checked
     if known is None:
         return check
@@ -248,7 +248,7 @@ def check_unless_compiled(save: FileSave, check: CheckDocument) -> CheckDocument
 
 
 def is_held_back(save: FileSave, now: CurrentPlan) -> bool:
-    """Whether this very content was rolled back."""
+    """Whether exactly this content was rolled back."""
     return now.file.get("held_back") == canonical_json.sha256_hex(save.content)
 
 

@@ -1,7 +1,6 @@
-"""What an edit does to hooks: one entry for each stated hook, however many agents it watches. Pure.
+"""The effects of an edit on hooks: one entry for each declared hook, whatever the number of agents it watches. Pure.
 
-An agent that comes brings the hooks that are over it along, and one that goes takes them with it: that is told of the
-agent, not of each hook.
+If an agent is added or removed, its hooks are, too. Only the agent then has a difference, not each hook.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from planloop.schemas.frozen import frozen
 from planloop.schemas.resource import Resource, WantedObject
 
 OWN: Final = frozenset({"watches", "original", "is_read_only", "name", "stated_as"})
-"""Fields in which the hooks of two agents differ though the plan states one."""
+"""Fields in which the hooks of two agents differ although the plan declares one hook."""
 
 HookKey: TypeAlias = tuple[str, str]
 Renamed: TypeAlias = Callable[[JsonObject], JsonObject]
@@ -24,7 +23,7 @@ Renamed: TypeAlias = Callable[[JsonObject], JsonObject]
 
 @frozen
 class HookEdit:
-    """What happens to a stated hook; `address` is the first object of it."""
+    """The effect on a declared hook; `address` is its first object."""
 
     action: Literal["attach", "detach", "change"]
     address: str
@@ -36,7 +35,7 @@ class HookEdit:
 def hook_edits(
     live: Mapping[str, Resource], wanted: Mapping[str, WantedObject], renamed: Renamed
 ) -> Iterator[HookEdit]:
-    """The edits of all hooks. `renamed` puts new addresses into the spec of a live object that moves."""
+    """Yield the edits of all hooks. `renamed` replaces addresses in the spec of a live object that moves."""
     before = _by_key({one.address: renamed(one.spec) for one in live.values() if _is_told(one.address, one.deleting)})
     after = _by_key({one.address: one.spec for one in wanted.values() if _is_told(one.address)})
     agents = {address for address in (*live, *wanted) if address.startswith("agent/")}
@@ -53,12 +52,12 @@ def hook_edits(
         elif fields := _changed(before[key], specs):
             old = next(iter(before[key].values()))
             said = ", ".join(describe.describe_change(name, old.get(name), spec.get(name)) for name in fields)
-            words = f"{said}; counts at once, without a restart{_count(specs)}"
+            words = f"{said}; takes effect immediately, without a restart{_count(specs)}"
             yield HookEdit("change", first, "HookChanged", words, fields)
 
 
 def stated_name(spec: JsonObject) -> str:
-    """The name of a hook where it is `set_at`, from its spec as JSON."""
+    """The name of a hook at its `set_at`, from its spec as JSON."""
     return str(spec.get("stated_as") or spec["name"])
 
 
@@ -67,7 +66,7 @@ def _is_told(address: str, deleting: bool = False) -> bool:
 
 
 def _by_key(specs: Mapping[str, JsonObject]) -> dict[HookKey, dict[str, JsonObject]]:
-    """Hooks by what states them: where, and under which name."""
+    """Hooks by the place and name of their declaration."""
     found: dict[HookKey, dict[str, JsonObject]] = {}
     for address, spec in sorted(specs.items(), key=lambda one: bool(one[1]["original"])):
         found.setdefault((str(spec["set_at"]), stated_name(spec)), {})[address] = spec
@@ -75,14 +74,14 @@ def _by_key(specs: Mapping[str, JsonObject]) -> dict[HookKey, dict[str, JsonObje
 
 
 def _changed(before: Mapping[str, JsonObject], after: Mapping[str, JsonObject]) -> tuple[str, ...]:
-    """The fields in which what is stated differs: those of the first that is there before and after, copies aside."""
+    """The fields in which a declared hook differs, from its first object before and after, ignoring copies."""
     old, new = next(iter(before.values())), next(iter(after.values()))
     same = next((address for address in after if address in before), None)
     if same is not None:
         old, new = before[same], after[same]
     names = (op.path[0] for op in json_patch.diff_values(old, new) if op.path)
     found = tuple(name for name in dict.fromkeys(names) if name not in OWN)
-    # The address of an agent made for the hook is no statement of the plan.
+    # The plan does not declare the address of an agent that was created for the hook.
     is_moved = found == ("mind",) and {old["mind"].get("kind"), new["mind"].get("kind")} == {"agent"}
     return () if is_moved and same is None else found
 

@@ -1,7 +1,7 @@
 """Rewrite references to objects that move to a new address: in locks, conflicts and waiting calls. Pure.
 
-Locks in a fork are named by where that fork is (`planloop.schemas.objects.fork.lock_prefix`), so they get a new address
-with it: else those who hold them and those who come later would mean one file by two names. Pure.
+The names of locks in a fork contain the place of the fork (`planloop.schemas.objects.fork.lock_prefix`), so they move
+with it. Otherwise holders and later waiters would use two names for one file.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from planloop.schemas.resource import Resource
 _OF_LOCKS: Final = ("holders", "waiters", "lost", "place")
 _OF_CONFLICTS: Final = ("parties", "before", "paths", "ruling", "order")
 _OF_WAITS: Final = ("wants", "granted", "locks", "after", "ends")
-"""The parts of a status that have names in them; the rest of it are words for people."""
+"""The parts of a status that contain names. Other parts are texts for people."""
 
 
 @frozen
 class AddressRenames:
-    """The old names and the new ones: `moves` of objects, `places` what paths and addresses of locks begin with."""
+    """Old and new names: `moves` of objects, `places` for the prefixes of paths and addresses of locks."""
 
     moves: Mapping[str, str]
     places: Mapping[str, str]
@@ -42,18 +42,19 @@ class AddressRenames:
         return value
 
     def text(self, text: str) -> str:
-        """A name as it is by now."""
+        """The current form of a name."""
         place = next((old for old in self.places if text.startswith(old)), None)
         if place is not None:
             return self.places[place] + text.removeprefix(place)
         return self.moves.get(text, text)
 
     def refs(self, refs: tuple[str, ...]) -> tuple[str, ...]:
-        """Addresses as they are by now."""
+        """The current addresses."""
         return tuple(dict.fromkeys(map(self.text, refs)))
 
     def merge(self, status: JsonObject, parts: tuple[str, ...]) -> JsonObject:
-        """What makes a status say the new names in these parts: a merge leaves old keys, unless it takes them away."""
+        """Return the merge that renames in these parts of a status. It also removes old keys, which a merge would
+        keep."""
         merge: JsonObject = {}
         for part in parts:
             old, new = status.get(part), self.said(status.get(part))
@@ -63,7 +64,7 @@ class AddressRenames:
 
 
 def address_renames(moves: Mapping[str, str]) -> AddressRenames:
-    """The names that change with `moves` of objects, in their order."""
+    """Return the renames that follow from `moves` of objects, in their order."""
     forks = ((old, new) for old, new in moves.items() if old.startswith(f"{FORK}/"))
     places = {f"{lock_prefix(old)}/": f"{lock_prefix(new)}/" for old, new in forks}
     return AddressRenames(moves, places | {f"lock/{old}": f"lock/{new}" for old, new in places.items()})
@@ -84,10 +85,10 @@ class RenamedLock:
 
 
 def rename_locks(view: View, names: AddressRenames) -> Iterator[RenamedLock]:
-    """The locks that moved objects hold, want or have lost, and those of the forks that moved.
+    """Yield the locks that moved objects hold, wait for or have lost, and the locks of moved forks.
 
-    In an order in which an address is free before it is moved into. One that finds its new address taken, by what is
-    left of a fork that was there before, stays where it is until it is let go.
+    Ordered so that an address is free before a lock moves there. If the new address is occupied by a lock of an earlier
+    fork, the lock keeps its address until it is released.
     """
     left: set[str] = set()
     order = {place: at for at, place in enumerate(names.places)}
@@ -113,7 +114,7 @@ def _place(lock: Resource, names: AddressRenames) -> str:
 
 
 def rename_in_waits(view: View, names: AddressRenames) -> Iterator[Change]:
-    """The changes after which conflicts, and whoever waits for a lock or for a task to end, know the new names."""
+    """Yield changes that rename objects in conflicts, and in calls that wait for locks or tasks."""
     if not names.moves:
         return
     for each in view.list("conflict"):
@@ -129,7 +130,7 @@ def rename_in_waits(view: View, names: AddressRenames) -> Iterator[Change]:
 
 def _of_conflict(status: JsonObject, names: AddressRenames) -> JsonObject:
     merge = names.merge(status, _OF_CONFLICTS)
-    # An author and an order say a task by its path alone.
+    # Authors and orders name a task by its path alone.
     if rulings := status.get("ruling"):
         new = [{**names.said(one), "by": _of_path(one["by"], "agent:", names)} for one in rulings]
         merge |= {"ruling": new} if new != rulings else {}
@@ -140,7 +141,7 @@ def _of_conflict(status: JsonObject, names: AddressRenames) -> JsonObject:
 
 
 def _of_path(text: str, before: str, names: AddressRenames) -> str:
-    """The path after `before` in `text`, which is that of a task, as it is by now."""
+    """`text` with the current path of the task after `before`."""
     if not text.startswith(before):
         return text
     return before + names.text(f"task/{text.removeprefix(before)}").partition("/")[2]

@@ -1,1 +1,1 @@
-"""Effects on the world: processes that outlive a crash, and the journal that makes them safe to retry."""
+"""Effects outside of the log: processes that survive a crash, and the journal that makes calls safe to retry."""

@@ -1,8 +1,8 @@
-"""The journal of calls (law 5): what is written before and after an effect, and `recover_calls` after a crash.
+"""The journal of calls (law 5): changes before and after an effect, and `recover_calls` after a crash.
 
-A call object is put as Started, with its operation id, in one flushed append before the effect; the append that holds
-the result drops it. `recover_calls` runs before the first reconcile of a new owner and settles calls whose end
-no owner saw. Controllers start and adopt processes; these are the changes that they write.
+Before the effect, one flushed append puts a call object as Started, with its operation id; the append with the result
+drops it. `recover_calls` runs before the first reconcile of a new owner and settles calls with an unknown end.
+Controllers start and adopt processes; this module computes the changes that they write.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from planloop.schemas.resource import Resource, Uid
 
 ACTOR: Final = "controller:journal"
 OUTCOME_UNKNOWN: Final = "the owner stopped while it ran, and nobody saw how it ended"
-"""Why a call is in doubt, in the same words whoever finds it first: a model reads them, and a replay compares."""
+"""Why the outcome of a call is unknown. One text for all finders: a model reads it, and a replay compares it."""
 
 
 def call_address(call_id: str) -> str:
@@ -29,9 +29,9 @@ def call_address(call_id: str) -> str:
 
 
 def start_changes(call: CallSpec, call_id: str) -> tuple[Change, ...]:
-    """Says that `call` begins: for one append, flushed before the effect, with the owner's own change.
+    """Return the changes that start `call`, for an append that is flushed before the effect.
 
-    Putting a call that exists (Authorized again after a crash) gives it the new operation id under the same address.
+    Putting an existing call (Authorized again after a crash) gives it the new operation id under the same address.
     """
     address, uid = call_address(call_id), Uid(call_id)
     return (
@@ -41,9 +41,9 @@ def start_changes(call: CallSpec, call_id: str) -> tuple[Change, ...]:
 
 
 def settle_changes(address: str, uid: Uid, result: CallResult) -> tuple[Change, ...]:
-    """Says how the call ended: it goes, but for Unknown, which stays until somebody settles it.
+    """Return the changes that end a call: it is dropped, or kept as Unknown until a person settles it.
 
-    The owner keeps what it needs of `result` in its own status; the record's `data` keeps it for readers.
+    The call's owner stores what it needs of `result` in its status; the record's `data` stores the rest for readers.
     """
     if result.state is CallState.UNKNOWN:
         return (SetStatus(address, uid, {"state": str(CallState.UNKNOWN), "why": result.text}),)
@@ -51,10 +51,10 @@ def settle_changes(address: str, uid: Uid, result: CallResult) -> tuple[Change, 
 
 
 def settle_unknown(call: Resource, *, happened: bool) -> tuple[Change, ...]:
-    """What `plan approve call/x --happened|--did-not` writes for a call that is Unknown.
+    """Return the changes of `plan approve call/x --happened|--did-not` for an Unknown call.
 
-    Happened: the call is Succeeded on a person's word, kept for its owner to read and drop. Did not: Authorized, so
-    its owner starts it again with a new operation id. Raises ValueError when the call is not in doubt.
+    Happened: the call becomes Succeeded and is kept for its owner to read and drop. Did not: it becomes Authorized, so
+    its owner starts it again with a new operation id. Raises ValueError if the call is not Unknown.
     """
     if call_state(call) is not CallState.UNKNOWN:
         raise ValueError(f"{call.address} is {call.state}, not Unknown: there is nothing to settle")
@@ -66,7 +66,7 @@ def settle_unknown(call: Resource, *, happened: bool) -> tuple[Change, ...]:
 
 
 def call_state(call: Resource) -> CallState:
-    """The state of a call object. Raises ValueError for one that was never given a state."""
+    """The state of a call object. Raises ValueError if it has none."""
     return CallState(call.state)
 
 
@@ -80,7 +80,7 @@ CallFate: TypeAlias = Literal["adopt", "again", "doubt"]
 
 @frozen
 class Recovery:
-    """What `recover_calls` found: the operations to keep alive (for `Processes.sweep`), and calls by fate."""
+    """The result of `recover_calls`: the operations to keep alive (for `Processes.sweep`), and calls by fate."""
 
     keep: frozenset[str] = frozenset()
     adoptable: tuple[str, ...] = ()
@@ -89,7 +89,7 @@ class Recovery:
 
 
 async def recover_calls(store: Store, processes: Processes) -> Recovery:
-    """Settles every Started call of the last owner as far as can be known, before the first reconcile.
+    """Settle each Started call of the last owner as far as its end is known, before the first reconcile.
 
     RUNNING and ENDED are left Started: their owners adopt them. NEVER_BEGAN goes back to Authorized, to be started
     with a new operation id. LOST is decided by the effect class: read and idempotent go back to Authorized, others
@@ -114,12 +114,12 @@ async def recover_calls(store: Store, processes: Processes) -> Recovery:
 
 
 async def trace_call(spec: CallSpec, processes: Processes) -> OperationTrace:
-    """What is known of a Started call of an earlier owner. A call that runs inside the owner leaves no trace."""
+    """Find out what happened to a Started call of an earlier owner. A call inside the owner leaves no trace."""
     return await processes.trace(spec.op) if spec.is_process else OperationTrace.LOST
 
 
 def call_fate(trace: OperationTrace, effect: EffectClass) -> CallFate:
-    """What becomes of a Started call after a crash."""
+    """Decide what to do with a Started call after a crash."""
     match trace:
         case OperationTrace.RUNNING | OperationTrace.ENDED:
             return "adopt"

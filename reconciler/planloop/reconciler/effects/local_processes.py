@@ -21,20 +21,23 @@ from planloop.reconciler.store import state_files
 from planloop.schemas import limits
 from planloop.schemas.frozen import frozen
 
-# The few lines of shell between us and a command: they make its start unrepeatable and its end known without us.
+# The shim: a few lines of shell that prevent a second start of a command, and record its end without the owner.
 #
-# The shim creates the operation's state file, which must not exist yet (that is the fence: whoever creates it first,
-# a late start or a new owner's `trace`, wins), runs the command, and appends its exit code. It outlives its owner, so
-# the next one reads how the command ended. A shell does this in 0.2 ms over a bare spawn; a Python shim would take 15.
+# The shim creates the operation's state file, which must not exist yet. This is the fence: the first to create the
+# file, a late start or a new owner's `trace`, wins. Then it runs the command and appends its exit code. It survives its
+# owner, so the next owner reads how the command ended. The shell adds 0.2 ms to a bare spawn; a Python shim would add
+# 15 ms.
 
 FENCED_EXIT: Final = 125
 NO_CWD_EXIT: Final = 126
-FENCE_LINE: Final = "fenced"  # Written by `trace` in place of a process id: it never began and never will.
-LOST_LINE: Final = "lost"  # Written by `trace` after a reboot: files of before it prove nothing.
+FENCE_LINE: Final = "fenced"  # Written by `trace` instead of a process id: the operation never started and never will.
+LOST_LINE: Final = "lost"  # Written by `trace` after a reboot: older files prove nothing.
 NO_CWD_LINE: Final = "no-cwd"
-LAST_SIGNAL: Final = 31  # The classic ones; real-time signals end nothing by habit, exit codes above 159 are common.
+LAST_SIGNAL: Final = (
+    31  # The last standard signal. Real-time signals rarely end a process, and exit codes above 159 are common.
+)
 
-# A caught signal is back to its default in what the shell starts; an ignored one would stay ignored.
+# Child processes get the default action for caught signals; ignored signals would stay ignored.
 _BEGIN: Final = 'umask 077;set -C;echo $$ >"$1"||exit 125;set +C;'
 _ENTER: Final = 'cd -- "$2"||{ echo no-cwd >>"$1";exit 126; };'
 # `set --` hides the shim's own arguments from the command.
@@ -55,9 +58,9 @@ def _body(command: ProcessCommand, state_file: str) -> str:
     if not command.shell:
         return _PROGRAM
     if _TAKES_OVER.search(command.shell):
-        return _BESIDE  # It could replace the shell or its exit trap, so it gets a shell of its own.
-    # In the shim's own shell, a quarter millisecond of processor cheaper; where the text above is fooled (a sourced
-    # script that says `exec`), only the exit code after a crash of the owner is lost.
+        return _BESIDE  # The command could replace the shell or its exit trap, so it runs in a separate shell.
+    # Running it in the shim's shell saves 0.25 ms of processor time. If the test above is wrong (a sourced script with
+    # `exec`), only the exit code after a crash of the owner is lost.
     note = f"echo $? >>{shlex.quote(state_file)}"
     return f"trap {shlex.quote(note)} EXIT;{_INSIDE}"
 
@@ -67,7 +70,7 @@ def _ulimits(command: ProcessCommand) -> str:
     if command.memory_bytes_max is not None:
         lines += f"ulimit -v {max(1, command.memory_bytes_max // 1024)};"
     if command.processes_max is not None:
-        # bash counts processes with -u, dash with -p; the one that does not know an option says so and goes on.
+        # bash limits processes with -u, dash with -p. Each reports the unknown option and continues.
         lines += f"ulimit -u {command.processes_max} 2>&-||ulimit -p {command.processes_max};"
     if command.cpu_s_max is not None:
         lines += f"ulimit -t {command.cpu_s_max};"
@@ -76,9 +79,9 @@ def _ulimits(command: ProcessCommand) -> str:
 
 @frozen
 class ShimState:
-    """What a state file says. `pid` is the shim's, also the id of its session and group; None until it is written.
+    """The content of a state file. `pid` is the shim's, also the id of its session and group; None until it is written.
 
-    `code` is the command's exit code, negative for a signal; None while it runs or when nobody wrote it down.
+    `code` is the command's exit code, negative for a signal; None while it runs, or if it was not recorded.
     """
 
     pid: int | None = None
@@ -93,7 +96,7 @@ class ShimState:
 
 
 def parse_shim_state(text: str) -> ShimState:
-    """The state that `text` shows; a line without its line end was never finished and does not count."""
+    """Parse a state file. A line without a newline is incomplete and does not count."""
     lines = text.split("\n")[:-1]
     if not lines:
         return ShimState()
@@ -107,23 +110,23 @@ def parse_shim_state(text: str) -> ShimState:
 
 
 def exit_code_from_shell(status: int) -> int:
-    """The exit code behind a shell's `$?`: 128 + n means that signal n ended the command, here -n."""
+    """Convert a shell's `$?`: 128 + n, for a command that signal n ended, becomes -n."""
     number = status - 128
     return -number if 0 < number <= LAST_SIGNAL else status
 
 
-# Child processes for real: spawned under a shim, labelled, in sessions of their own, found again after a crash.
+# Child processes: spawned under a shim, labelled, in separate sessions, and found again after a crash.
 #
-# An operation's files stand in one folder: `<op>.state` (the fence, the process id, the exit code), `<op>.out` (stdout
-# and stderr, written by the process itself, so they survive us) and `<op>.in`. Spawning happens on the event loop: it
-# takes 0.2 ms, less than a hop to a thread and back. What is asked of the
-# kernel is in `planloop.reconciler.effects.process_table`.
+# The files of an operation are in one folder: `<op>.state` (the fence, the process id, the exit code), `<op>.out`
+# (stdout and stderr, written by the process itself, so they survive the owner) and `<op>.in`. Spawning happens on the
+# event loop: it takes 0.2 ms, less than switching to a thread and back. `planloop.reconciler.effects.process_table`
+# reads from the kernel.
 
 SHELL: Final = "/bin/sh"
-OUTPUT_LOOK_FIRST_S: Final = 0.02  # A process is looked at soon for runaway output, then ever more rarely.
+OUTPUT_LOOK_FIRST_S: Final = 0.02  # The output size is checked soon after the start, then at growing intervals.
 OUTPUT_LOOK_LAST_S: Final = 0.5
 DESCRIPTORS: Final = "/dev/fd"
-KILL_WAIT_S: Final = 5.0  # What has not died of KILL by then hangs in the kernel, and nobody can help it.
+KILL_WAIT_S: Final = 5.0  # A process that survives KILL for so long hangs in the kernel.
 NO_CWD_MESSAGE: Final = b"the folder to run it in is gone"
 _OP = re.compile(r"[0-9A-Za-z_-]+")
 _SUFFIXES: Final = (".state", ".out", ".in")
@@ -134,9 +137,7 @@ class LocalProcesses:
 
     def __init__(self, folder: Path, plan: str, epoch: int, *, grace_s: float = limits.TERM_GRACE_S) -> None:
         self._folder = folder
-        self._stem = (
-            f"{folder}{os.sep}"  # Paths of files are made for every task, and joining text is ten times faster.
-        )
+        self._stem = f"{folder}{os.sep}"  # Paths are built for every task, and concatenating text is ten times faster.
         self._plan = plan
         self._epoch = epoch
         self._grace_s = grace_s
@@ -146,19 +147,19 @@ class LocalProcesses:
         self._boot = table.boot_id()
         self._boot_file = folder / "boot"
         known = self._boot_file.read_text() if self._boot_file.exists() else None
-        # Files are not flushed one by one, so after a reboot a missing one does not prove that nothing began.
+        # Files are not flushed one by one, so after a reboot a missing file does not prove that nothing started.
         self._has_rebooted = known is not None and known != self._boot
         self._is_boot_noted = known == self._boot
 
     async def run(self, op: str, command: ProcessCommand) -> ProcessExit:
-        """See `Processes.run`. An operation that was begun or fenced before is NOT_STARTED again."""
+        """Implements `Processes.run`. An operation that was started or fenced before is NOT_STARTED."""
         obstacle = start_obstacle(command)
         if obstacle:
             return ProcessExit(ExitCause.NOT_STARTED, None, obstacle.encode())
         try:
             self._note_boot()
             pid = self._spawn(op, command)
-        except (OSError, ValueError) as error:  # Too long, a null byte in it, no room, no process: nothing began.
+        except (OSError, ValueError) as error:  # Too long, a null byte, no disk space, no process: nothing was started.
             return ProcessExit(ExitCause.NOT_STARTED, None, f"it could not be started: {error}".encode())
         try:
             ending = await self._watch(pid, op, command.timeout_s, command.output_bytes_max)
@@ -170,7 +171,9 @@ class LocalProcesses:
         if ending is not ExitCause.EXITED:
             with anyio.CancelScope(shield=True):
                 await self._stop(op, pid)
-        _signal_group(pid, signal.SIGKILL)  # What the command left behind in its group. Before reaping: the id is ours.
+        _signal_group(
+            pid, signal.SIGKILL
+        )  # Kills the rest of the group. Before reaping, while the id cannot be reused.
         code = _reap(pid)
         if _signal_group(pid, 0):
             with anyio.CancelScope(shield=True):
@@ -183,24 +186,24 @@ class LocalProcesses:
         return ProcessExit(ending, code if ending is ExitCause.EXITED else None, self._output(op, bound))
 
     async def trace(self, op: str) -> OperationTrace:
-        """See `Processes.trace`."""
+        """Implements `Processes.trace`."""
         state = self._state(op)
         if state is None:
             line = LOST_LINE if self._has_rebooted else FENCE_LINE
             if _create(self._path(op, ".state"), f"{line}\n"):
                 return OperationTrace.LOST if self._has_rebooted else OperationTrace.NEVER_BEGAN
-            state = self._state(op) or ShimState()  # Its shim was faster.
+            state = self._state(op) or ShimState()  # The shim created it first.
         if state.is_fenced:
             return OperationTrace.NEVER_BEGAN
         if state.has_ended:
             return OperationTrace.ENDED
         if self._leader(op, state) is not None:
             return OperationTrace.RUNNING
-        # It may have ended between the two looks.
+        # It may have ended between the two reads.
         return OperationTrace.ENDED if (self._state(op) or ShimState()).has_ended else OperationTrace.LOST
 
     async def adopt(self, op: str, timeout_s: float | None = None) -> ProcessExit:
-        """See `Processes.adopt`. LOST when it is gone and nobody wrote down how."""
+        """Implements `Processes.adopt`. LOST if it has ended and its exit code was not recorded."""
         state = self._state(op) or ShimState()
         leader = None if state.has_ended else self._leader(op, state)
         ending = ExitCause.EXITED
@@ -208,7 +211,7 @@ class LocalProcesses:
             if leader is not None:
                 ending = await self._watch(leader, op, timeout_s, None)
         finally:
-            # Also of one that ended alone: what it left in the background had nobody to stop it.
+            # Also after a normal end: processes that it left in the background were not stopped.
             with anyio.CancelScope(shield=True):
                 await self._stop(op, leader)
         state = self._state(op) or ShimState()
@@ -220,8 +223,8 @@ class LocalProcesses:
         return ProcessExit(ExitCause.LOST if state.code is None else ending, state.code, output)
 
     async def stop(self, op: str) -> None:
-        """See `Processes.stop`. Raises TransientError when something survives KILL."""
-        await self.trace(op)  # Fences it: nothing may start after it was stopped.
+        """Implements `Processes.stop`. Raises TransientError if a process survives KILL."""
+        await self.trace(op)  # Fences it, so that it cannot start after it was stopped.
         state = self._state(op) or ShimState()
         await self._stop(op, None if state.has_ended else self._leader(op, state))
 
@@ -235,7 +238,7 @@ class LocalProcesses:
                     os.unlink(self._path(op, suffix))  # noqa: PTH108 - one of the few calls made for every task
 
     async def sweep(self, keep: frozenset[str]) -> list[str]:
-        """See `Processes.sweep`. Raises TransientError when something survives KILL."""
+        """Implements `Processes.sweep`. Raises TransientError if a process survives KILL."""
         found: set[str] = set()
 
         def strays() -> list[int]:
@@ -248,7 +251,7 @@ class LocalProcesses:
         return sorted(found)
 
     def _clear(self, keep: frozenset[str]) -> None:
-        """Removes the files of operations that ended or were fenced, outside `keep`; evidence of lost ones stays."""
+        """Remove the files of ended or fenced operations outside `keep`. Files of lost operations stay as evidence."""
         for path in self._folder.glob("*.state"):
             op = path.stem
             state = self._state(op) if op not in keep else None
@@ -256,11 +259,11 @@ class LocalProcesses:
                 self.forget([op])
 
     def _path(self, op: str, suffix: str) -> str:
-        assert _OP.fullmatch(op), f"`{op}` is no operation id"
+        assert _OP.fullmatch(op), f"invalid operation id `{op}`"
         return self._stem + op + suffix
 
     def _note_boot(self) -> None:
-        """Makes the boot id durable before the first process, so that files are trusted only within one boot."""
+        """Store the boot id durably before the first process, so that files are trusted only within one boot."""
         if self._is_boot_noted:
             return
         draft = self._boot_file.with_suffix(".new")
@@ -291,12 +294,12 @@ class LocalProcesses:
                 (os.POSIX_SPAWN_OPEN, 1, self._path(op, ".out"), os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600),
                 (os.POSIX_SPAWN_OPEN, 2, "/dev/null", os.O_WRONLY, 0),
             ],
-            setsid=True,  # No terminal to ask at, and a group that one signal reaches.
+            setsid=True,  # No terminal, and a group that one signal reaches.
             setsigdef=[signal.SIGPIPE, signal.SIGXFSZ],  # Python ignores them; commands expect their defaults.
         )
 
     async def _watch(self, pid: int, op: str, timeout_s: float | None, output_max: int | None) -> ExitCause:
-        """Waits for the exit of `pid`, or for what makes us stop it."""
+        """Wait for the exit of `pid`, or for a reason to stop it."""
         bound = limits.OUTPUT_KEPT_BYTES_MAX if output_max is None else output_max
         look_s = OUTPUT_LOOK_FIRST_S
         left_s = float("inf") if timeout_s is None else timeout_s
@@ -312,11 +315,11 @@ class LocalProcesses:
         return ExitCause.TIMED_OUT
 
     def _refusal(self, op: str, pid: int) -> str:
-        """Why the shim `pid` ran nothing; the empty text when it did, and its command ended with one of our codes."""
+        """Why the shim `pid` ran nothing; empty if its command ran and returned one of the shim's exit codes."""
         state = self._state(op) or ShimState()
         if state.is_without_cwd:
             return NO_CWD_MESSAGE.decode()
-        return "" if state.pid == pid else "the operation was begun before, or its state cannot be written"
+        return "" if state.pid == pid else "the operation was started before, or its state cannot be written"
 
     def _size(self, op: str) -> int:
         try:
@@ -338,7 +341,7 @@ class LocalProcesses:
             return None
 
     def _leader(self, op: str, state: ShimState) -> int | None:
-        """The living shim of `op`, found by its label while its state file is not written yet."""
+        """The running shim of `op`, found by its label if its state file is not written yet."""
         if state.pid is not None:
             return state.pid if table.has_labels(state.pid, self._plan, op) else None
         for one in table.labelled_processes(self._plan):
@@ -355,7 +358,7 @@ class LocalProcesses:
         return [table.LabelledProcess(pid, op) for op, pid in alive if table.has_labels(pid, self._plan, op)]
 
     async def _stop(self, op: str, leader: int | None) -> None:
-        """The ladder for one operation: TERM to its group, grace, KILL; then the same for what left the group."""
+        """Stop an operation: TERM to its group, grace period, KILL; then the same for processes that left the group."""
         if leader is not None and _signal_group(leader, signal.SIGTERM):
             with anyio.move_on_after(self._grace_s):
                 await table.wait_for_exit(leader)
@@ -366,7 +369,7 @@ class LocalProcesses:
         await self._extinguish(self._members(op))
 
     def _note_killed(self, op: str) -> None:
-        """Writes down for the next owner what the shim could not: that it was killed by us and not lost."""
+        """Record for the next owner that this owner killed the operation, which the shim could not record."""
         state = self._state(op)
         if state is not None and state.pid is not None and not state.has_ended:
             with Path(self._path(op, ".state")).open("a") as file:
@@ -376,12 +379,12 @@ class LocalProcesses:
         return lambda: [one.pid for one in self._labelled() if one.op == op]
 
     async def _extinguish(self, find: Callable[[], list[int]]) -> None:
-        """Stops whatever `find` finds until it finds nothing: a process may fork while we look."""
+        """Kill the processes that `find` returns until it returns none: processes may fork meanwhile."""
         grace_ends = anyio.current_time() + self._grace_s
         while pids := await anyio.to_thread.run_sync(find):
             now = anyio.current_time()
             if now > grace_ends + KILL_WAIT_S:
-                raise TransientError("ProcessSurvives", f"processes {pids} do not go away even when killed")
+                raise TransientError("ProcessSurvives", f"processes {pids} still exist after KILL")
             is_last = now >= grace_ends
             for pid in pids:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -392,29 +395,29 @@ class LocalProcesses:
 
 
 def _keep_descriptors() -> None:
-    """Give no child a file that our own caller left open: it may be one that the child's sandbox hides."""
+    """Mark inherited files close-on-exec: a child's sandbox may hide a file that planloop's caller left open."""
     for name in os.listdir(DESCRIPTORS):  # noqa: PTH208 - names of no files
-        with contextlib.suppress(OSError):  # The listing's own descriptor is closed by now.
+        with contextlib.suppress(OSError):  # The descriptor of the listing is closed already.
             if int(name) > 2:
                 os.set_inheritable(int(name), False)
 
 
 def start_obstacle(command: ProcessCommand) -> str:
-    """Why `command` cannot be started, or the empty text; what changes after this look is the shim's to report."""
+    """Why `command` cannot be started, else empty. The shim reports problems that appear later."""
     assert bool(command.shell) != bool(command.argv), "exactly one of argv and shell"
     if not os.path.isdir(command.cwd):  # noqa: PTH112 - made for every task
-        return f"there is no such folder as {command.cwd} to run it in"
+        return f"the folder {command.cwd} does not exist"
     if command.argv:
         program = command.argv[0]
         if "/" in program:
             program = os.path.join(command.cwd, program)  # noqa: PTH118 - as above
         if shutil.which(program, path=command.env.get("PATH", os.defpath)) is None:
-            return f"{command.argv[0]}: there is no such program"
+            return f"{command.argv[0]}: program not found"
     return ""
 
 
 def _create(path: str, text: str) -> bool:
-    """Whether this call created `path`; False when it was there."""
+    """Create `path`; return False if it existed."""
     try:
         with open(path, "x", opener=state_files.private_opener) as file:
             file.write(text)
@@ -424,7 +427,7 @@ def _create(path: str, text: str) -> bool:
 
 
 def _signal_group(leader: int, number: int) -> bool:
-    """Whether the group could be signalled."""
+    """Send a signal to the group; return whether that was possible."""
     try:
         os.killpg(leader, number)
     except (ProcessLookupError, PermissionError):
@@ -433,7 +436,7 @@ def _signal_group(leader: int, number: int) -> bool:
 
 
 def _reap(pid: int) -> int | None:
-    """The exit code of our child, negative for a signal; None when it has not exited or is not our child."""
+    """The exit code of a child, negative for a signal; None if it has not exited or is not a child."""
     try:
         reaped, status = os.waitpid(pid, os.WNOHANG)
     except ChildProcessError:

@@ -1,7 +1,7 @@
-"""What the kernel reports about processes: which carry our labels, and when one exits.
+"""Find processes by planloop's labels, and wait for exits, with the kernel.
 
-Linux reads labels from `/proc` and waits on pidfds; elsewhere exits are waited for with kqueue and labels cannot be
-read, so callers fall back to the process ids in their files. Nothing here polls on Linux.
+On Linux, labels are read from `/proc`, and pidfds report exits without polling. Elsewhere kqueue reports exits, and
+labels cannot be read, so callers use the process ids in their files.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _PROC: Final = Path("/proc")
 
 @frozen
 class LabelledProcess:
-    """A living process of a plan."""
+    """A running process of a plan."""
 
     pid: int
     op: str
 
 
 def labelled_processes(plan: str) -> list[LabelledProcess]:
-    """Every living process, but for this one, that carries the label of `plan`; empty where labels cannot be read."""
+    """Return all running processes with the label of `plan` except this one; empty if labels cannot be read."""
     if not HAS_LABELS:
         return []
     mark = f"{PLAN_LABEL}={plan}".encode()
@@ -47,7 +47,7 @@ def labelled_processes(plan: str) -> list[LabelledProcess]:
 
 
 def has_labels(pid: int, plan: str, op: str) -> bool:
-    """Whether `pid` lives and is a process of `op`; where labels cannot be read, whether it lives."""
+    """Whether `pid` runs and is a process of `op`; if labels cannot be read, whether it runs."""
     if not HAS_LABELS:
         return _lives(pid)
     environment = _environment(pid)
@@ -58,7 +58,7 @@ def _environment(pid: int) -> list[bytes]:
     try:
         return (_PROC / str(pid) / "environ").read_bytes().split(b"\0")
     except OSError:
-        return []  # It is gone, or another user's.
+        return []  # It has ended, or belongs to another user.
 
 
 def _value(environment: list[bytes], name: str) -> str:
@@ -77,7 +77,7 @@ def _lives(pid: int) -> bool:
 
 
 def boot_id() -> str:
-    """A text that differs after every reboot; empty where there is none to be had."""
+    """A text that changes with every reboot; empty if the system has none."""
     try:
         return (_PROC / "sys/kernel/random/boot_id").read_text().strip()
     except OSError:
@@ -85,7 +85,7 @@ def boot_id() -> str:
 
 
 async def wait_for_exit(pid: int) -> None:
-    """Returns when `pid` has exited, our child or not; a child stays a zombie until it is reaped."""
+    """Return when `pid` has exited, a child or not. A child stays a zombie until it is reaped."""
     try:
         watched = _exit_fd(pid)
     except ProcessLookupError:
@@ -114,7 +114,7 @@ else:
 
 
 def read_umask() -> int:
-    """The file mode creation mask of this process, which can otherwise be read only by changing it."""
+    """Return the umask of this process without changing it."""
     try:
         lines = (_PROC / "self/status").read_text().splitlines()
         return next(int(line.split()[1], 8) for line in lines if line.startswith("Umask:"))

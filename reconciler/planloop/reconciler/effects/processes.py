@@ -1,8 +1,8 @@
-"""The port for child processes that outlive a crash of their owner: start, find, adopt and stop them by operation id.
+"""The port for child processes that survive a crash of their owner: start, find, adopt and stop them by operation id.
 
-The port; the real one is `local_processes.py`. Each process runs in its own process group, labelled in its environment
-with plan, operation and epoch, and writes its output and its exit code to files named by the operation, so that the
-next owner can tell never-started from running, ended and lost (law 5).
+`local_processes.py` implements it. Each process runs in its own process group, with plan, operation and epoch as labels
+in its environment. Its output and exit code are in files named by the operation, so that the next owner can distinguish
+never started, running, ended and lost (law 5).
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from planloop.schemas.limits import COMMAND_FILE_BYTES_MAX
 
 @frozen
 class CommandSandbox:
-    """What a command is enclosed in: tier 0 nothing, 1 its group and bounds, 2 bubblewrap, 3 the container `container`.
+    """The sandbox of a command. Tiers: 0 none, 1 process group and limits, 2 bubblewrap, 3 the container `container`.
 
-    At tier 2 it may read `readable` and write below its `cwd` and `writable`, but for `guarded`; the folders `held`
-    stay where they are. `is_alone`: of the plan's folder it sees only these. All are absolute. `network` is whether it
-    may ask anybody; without it, `hosts` are patterns of `host:port` that it may, through a proxy. `memory_bytes` and
-    `processes` bound all of it together where that can be, else each process. `inside` is the folder in the container;
-    None for that in which the command's `cwd` is mounted, empty for the container's own.
+    In tier 2, it may read `readable` and write below its `cwd` and `writable`, except `guarded`; the folders `held`
+    cannot be replaced. `is_alone`: it sees only these of the plan's folder. All paths are absolute. `network`: it has
+    full network access; otherwise `hosts` are patterns of `host:port` that it may reach through a proxy. `memory_bytes`
+    and `processes` limit all its processes together if possible, else each process. `inside` is the folder in the
+    container; None for the folder where the command's `cwd` is mounted, empty for the container's own.
     """
 
     tier: int
@@ -43,12 +43,12 @@ class CommandSandbox:
 
 @frozen
 class ProcessCommand:
-    """What to run. Exactly one of `argv` and `shell` is given; `cwd` is absolute; `env` is the whole environment.
+    """A command to run: exactly one of `argv` and `shell`. `cwd` is absolute; `env` is the whole environment.
 
-    `stdin` is given whole, then closed. `output_bytes_max` stops the group when passed. `memory_bytes_max`,
-    `processes_max` and `cpu_s_max` become rlimits; None leaves the inherited limit. `file_bytes_max` bounds every file
-    that it writes, its output among them: what still holds when the owner that watches the output has died. `sandbox`
-    is for those `Processes` that enclose (`planloop.containers.sandbox`); others take no notice of it.
+    `stdin` is written, then closed. Exceeding `output_bytes_max` stops the group. `memory_bytes_max`, `processes_max`
+    and `cpu_s_max` become rlimits; None keeps the inherited limit. `file_bytes_max` limits each file that it writes,
+    including its output: this limit also works after a crash of the owner, which watches the output. Only `Processes`
+    with sandboxes (`planloop.containers.sandbox`) use `sandbox`.
     """
 
     cwd: str
@@ -66,12 +66,12 @@ class ProcessCommand:
 
 
 class ExitCause(Enum):
-    """How a process came to its end, as far as anybody saw."""
+    """How a process ended, as far as known."""
 
     EXITED = "exited"
     TIMED_OUT = "timed out"
     TOO_MUCH_OUTPUT = "too much output"
-    LOST = "lost"  # The process began and is gone, and its exit was not observed.
+    LOST = "lost"  # It started and has ended, but its exit code is unknown.
     NOT_STARTED = "not started"  # The program is missing, not executable, or its cwd is gone; see `output`.
 
 
@@ -89,7 +89,7 @@ class ProcessExit:
 
 
 class OperationTrace(Enum):
-    """What is known of an operation of an earlier owner."""
+    """What is known about an operation of an earlier owner."""
 
     NEVER_BEGAN = "never began"
     RUNNING = "running"
@@ -101,32 +101,32 @@ class Processes(Protocol):
     """Runs and finds processes by operation id (`op`)."""
 
     async def run(self, op: str, command: ProcessCommand) -> ProcessExit:
-        """Runs `command` to its end. Cancelling stops its whole group (TERM, grace, KILL) before this returns."""
+        """Run `command` to its end. Cancelling stops its whole group (TERM, grace, KILL) before this returns."""
         ...
 
     async def trace(self, op: str) -> OperationTrace:
-        """What became of `op`. NEVER_BEGAN is made true for good: a late start of it will do nothing."""
+        """Find out what happened to `op`. NEVER_BEGAN is final: a late start will do nothing."""
         ...
 
     async def adopt(self, op: str, timeout_s: float | None = None) -> ProcessExit:
-        """Waits for a RUNNING or ENDED operation as `run` would have; cancelling stops its group."""
+        """Wait for a RUNNING or ENDED operation like `run`. Cancelling stops its group."""
         ...
 
     async def stop(self, op: str) -> None:
-        """Stops the group of `op` and whatever left it but carries its label; returns when none is left."""
+        """Stop the group of `op`, and processes with its label that left the group; return when none is left."""
         ...
 
     async def read_output(self, op: str, after: int = 0) -> bytes:
-        """What `op` has written so far from byte `after` on: live output for `plan logs -f`."""
+        """Return the output of `op` so far from byte `after` on, for `plan logs -f`."""
         ...
 
     def forget(self, ops: Sequence[str]) -> None:
-        """Removes the files of ended operations whose results are durable."""
+        """Remove the files of ended operations whose results are durable."""
         ...
 
     async def sweep(self, keep: frozenset[str]) -> list[str]:
-        """Stops every process that carries this plan's label and an operation outside `keep`; returns those ops.
+        """Stop all processes with this plan's label and an operation outside `keep`; return these operations.
 
-        Called when a new owner starts and has traced what it knows of; files that an earlier one left go too.
+        A new owner calls it after it has traced all known operations. Also removes files of earlier owners.
         """
         ...
