@@ -46,7 +46,8 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Told:
-    """How a run goes. `lost` of ten attempts are cut short, `erring` end as an error that a later one mends."""
+    """How a run goes. `lost` of ten attempts are interrupted; `erring` end as an error, and a later attempt
+    succeeds."""
 
     suite: str = "tool-calling"
     run: str = "first"

@@ -196,7 +196,7 @@ class EngineContract:
         await ground.engine.stop(ref, 0)
         last = await seen(ground, ref)
         assert last.state == "exited"
-        assert last.last_run.exit_code in (137, 143)  # TERM or KILL: no grace is no order.
+        assert last.last_run.exit_code in (137, 143)  # TERM or KILL: without a grace period, the order is undefined.
         assert last.last_run.ended_at >= last.last_run.started_at == first.last_run.started_at
 
     async def test_the_exit_code_is_that_of_the_command(self, ground: Ground) -> None:
@@ -223,7 +223,7 @@ class EngineContract:
         else:  # It was told too early.
             said = (await ended(ground, ref)).last_run.error
         assert "no-such-program" in said
-        assert "FATAL" not in said, "what went wrong, and not which program of the engine says so"
+        assert "FATAL" not in said, "what went wrong, and not which program of the engine reports it"
         assert (await seen(ground, ref)).state in ("created", "exited")
 
     async def test_what_ignores_term_is_killed_after_the_grace(self, ground: Ground) -> None:

@@ -56,7 +56,7 @@ async def image(engine: ContainerEngine, folder: Path, *, is_bare: bool = False)
 
 @dataclass
 class Ground:
-    """What a test makes of its own on an engine: under names that nobody else has, with labels by which it goes."""
+    """Objects that a test creates on an engine: with unique names, and with labels by which they are removed."""
 
     engine: ContainerEngine
     image: str

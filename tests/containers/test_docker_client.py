@@ -1,4 +1,4 @@
-"""Engines that are not there, hang, or may not be used: told as that, and holding up nobody."""
+"""Engines that do not exist, hang or deny access: each is reported as such, and blocks no other caller."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.engine, pytest.mark.timeout(120)]
 
 
 class Others:
-    """Whoever else speaks to the engine, in their own words."""
+    """Another client of the engine, with the engine's own terms."""
 
     def __init__(self) -> None:
         self.api = docker.APIClient(engine_address(os.environ), version="auto")  # noqa: TID251 - as in wiring

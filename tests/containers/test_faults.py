@@ -1,4 +1,4 @@
-"""What engines say in prose becomes a reason with a cure; the words are theirs."""
+"""Messages of engines are translated to reasons with hints. The messages are real."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ SAID = [
         '"a" has associated containers with it. Use -f to forcibly delete: network is being used',
         EngineErrorReason.REFUSED,
     ),
-    ("something that nobody has seen before", EngineErrorReason.REFUSED),
+    ("an unknown message", EngineErrorReason.REFUSED),
 ]
 
 
@@ -105,7 +105,7 @@ def test_what_heals_or_can_be_mended_says_how() -> None:
 def test_what_nobody_foresaw_is_told_by_the_status_and_in_its_own_words() -> None:
     assert docker_errors.engine_error("gone fishing", status=404).reason is EngineErrorReason.NOT_FOUND
     assert docker_errors.engine_error("Not Found", status=404).reason is EngineErrorReason.REFUSED, (
-        "the call, and not what it is about"
+        "the call, and not its object"
     )
     assert len(str(docker_errors.engine_error("x" * 10_000))) < 1_000
 

@@ -21,7 +21,7 @@ SPEC = ContainerSpec(image="i", mounts=(Mount("/w", host="data"), Mount("/tmp"))
 
 
 class Swapping:
-    """An engine beside which somebody does `before` and `after` each start."""
+    """An engine with another client that calls `before` and `after` each start."""
 
     def __init__(self, engine: DockerEngine, before: Callable[[], object], after: Callable[[], object]) -> None:
         self._engine, self._before, self._after = engine, before, after

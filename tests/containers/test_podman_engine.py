@@ -28,7 +28,7 @@ ADDRESS = os.environ.get(needs.PODMAN, "")  # noqa: TID251
 
 @pytest.fixture(autouse=True)
 def podman(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever asks the environment for an engine is told of Podman."""
+    """The environment selects Podman as engine."""
     monkeypatch.setenv(HOST, ADDRESS)
 
 

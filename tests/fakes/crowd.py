@@ -1,4 +1,4 @@
-"""Agents that all write the same files: their plan, and what its log says of lines, waits and rings.
+"""Agents that all write the same files: their plan, and the lines, waits and cycles in its log.
 
 Half of them are scripts, half are models (`hands.py`).
 """

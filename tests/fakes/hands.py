@@ -1,4 +1,4 @@
-"""Models that all write the same files: what each says next follows from its conversation alone, whoever is killed.
+"""Models that all write the same files: each reply depends only on the conversation, whichever process is killed.
 
 Each adds lines of its own to files that everybody writes, by four habits in turn: reading and editing in two turns, in
 one, under a lock that it asks for, and under two locks taken one after the other, which is how rings come about. It
@@ -54,7 +54,7 @@ def line_of(agent: str, number: int) -> str:
 
 @dataclass(slots=True)
 class _Past:
-    """What a conversation says of the line that is being written: what succeeded since the line before."""
+    """What a conversation contains about the current line: the calls that succeeded since the previous line."""
 
     lines: int = 0
     held: list[str] = field(default_factory=list)
@@ -168,4 +168,4 @@ def serving(hands: Hands) -> Iterator[str]:
 
 
 def _unnoted(_: Entry) -> None:
-    """Nobody reads the log of these."""
+    """The log of these is not read."""

@@ -1,7 +1,7 @@
 """Models whose answer is a function of the prompt alone: asked again after a crash, they say the same again.
 
-Each agent has a list of answers; which one is due is told by how often it has spoken in the prompt it sends. Every
-request is looked at as a vendor would. Faults come from a plan of their own, by the number of the request.
+Each agent has a list of answers; the number of its replies in the prompt selects the next one. Every
+request is looked at as a vendor would. Failures follow a separate plan, by the number of the request.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class PureModels(NoModelClient):
 
 
 def failing(*numbers: int, reason: str = "Overloaded") -> Callable[[int, ModelRequest], None]:
-    """A fault for the requests of these numbers."""
+    """A failure of the requests with these numbers."""
 
     def fault(number: int, request: ModelRequest) -> None:
         if number in numbers:

@@ -44,7 +44,7 @@ class ScriptedModels:
 
     @property
     def left(self) -> list[str]:
-        """The names of the steps that nobody has taken."""
+        """The names of unused steps."""
         return self.player.unused
 
     async def complete(self, request: ModelRequest, on_delta: OnDelta | None = None) -> ModelReply:
@@ -108,7 +108,7 @@ class ScriptedModels:
 
 
 async def _interrupt(step: Step, sent: int | None, assembly: ReplyAssembly, request: ModelRequest) -> None:
-    """Hangs or cuts the stream where the step says so; `sent` None is the end, the latest place for either."""
+    """Hangs or cuts the stream at the position in the step; `sent` None is the end, the latest place for either."""
     if step.hang_after is not None and sent in (None, step.hang_after):
         await anyio.sleep_forever()
     if step.cut_after is not None and sent in (None, step.cut_after):

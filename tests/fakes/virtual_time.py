@@ -1,4 +1,4 @@
-"""Clocks and ids for tests: virtual time, time that stands still, and ids that one seed repeats."""
+"""Clocks and ids for tests: virtual time, a fixed time, and ids that a seed reproduces."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class StillClock(SystemClock):
 
 
 class SeededIds:
-    """`Ids` from a seed; the next owner of a plan goes on with the same object, as ids are never used again."""
+    """`Ids` from a seed. The next owner of a plan uses the same object, because ids are never reused."""
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)

@@ -1,4 +1,4 @@
-"""Waiting for a real machine without a fixed sleep: a change of the store wakes whoever waits."""
+"""Wait for a real machine without a fixed sleep: a change of the store wakes the waiters."""
 
 from __future__ import annotations
 

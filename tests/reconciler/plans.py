@@ -30,7 +30,7 @@ from tests.reconciler import small_language
 
 @dataclass(slots=True)
 class SetClock:
-    """Time that stands still until a test moves it."""
+    """A clock that advances only when a test moves it."""
 
     at: float = 1_000.0
 

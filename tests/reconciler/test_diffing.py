@@ -51,7 +51,7 @@ def test_nothing_differs_from_itself(document: JsonObject) -> None:
 def test_there_is_a_difference_exactly_when_there_is_a_change(old: JsonObject, new: JsonObject) -> None:
     live = Live()
     live.apply(old)
-    # As a patch makes it: the order of siblings alone is no change of a plan.
+    # As a patch makes it: a different order of siblings alone does not change a plan.
     new = json_patch.apply_ops(old, json_patch.diff_values(old, new))
     assert bool(live.made(new).changes) == bool(differences(live, new))
 

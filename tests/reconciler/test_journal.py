@@ -32,7 +32,7 @@ def spec(effect: EffectClass = EffectClass.ONCE, *, op: str = "op1", is_process:
 
 @dataclass
 class Desk:
-    """An owner's desk: a store, and a machine that outlives it."""
+    """An owner's store, and a machine that survives the owner."""
 
     store: SqliteStore
     machine: SimulatedMachine
@@ -44,7 +44,7 @@ class Desk:
         )
 
     def begin(self, shell: str) -> None:
-        """The process begins, and nobody waits for it."""
+        """Start the process without waiting for it."""
         self.machine.start("op1", ProcessCommand(str(self.folder), shell=shell))
 
     async def recover(self) -> journal.Recovery:

@@ -1,4 +1,5 @@
-"""Law 6, way by way: patches by which an agent would get, or hand on, what it may not have. Each is told why not."""
+"""Law 6, case by case: patches by which an agent would get or grant more than it may. Each is rejected with a
+reason."""
 
 from __future__ import annotations
 
@@ -253,7 +254,7 @@ def test_law_6_children_have_the_hooks_and_the_denials_of_those_above_whatever_t
 
 
 def test_law_6_one_map_under_two_names_is_two_maps() -> None:
-    # An alias in the file is no way to have one agent's edit reach another.
+    # An alias in the file must not spread one agent's edit to another.
     text = b"plan: p\ntasks:\n  a: &one {goal: g, agent: {script: []}}\n  b: *one\n"
     made = compile_source(text, file="p.yaml", sources=FolderSources(FOLDER))
     assert made.document is not None

@@ -363,7 +363,7 @@ def test_law_6_no_sequence_of_patches_sheds_a_hook_or_changes_what_it_does(acts:
 
 
 def _fitted(plan: Imagined, op: PatchOp) -> PatchOp:
-    """With the map around what is added, where there is none yet."""
+    """Add the surrounding map if it does not exist yet."""
     is_first = op.op == "add" and op.path[-2:-1] in (("hooks",), ("tasks",))
     if not is_first or json_pointer.has_value(plan.document, op.path[:-1]):
         return op
@@ -381,7 +381,7 @@ def _run(plan: Imagined) -> set[str]:
 
 
 def _holds(plan: Imagined, first: Mapping[str, JsonObject]) -> None:
-    """Whoever is there has all that people set above it, as they set it, and the first of its hooks are those."""
+    """Each agent has all hooks that people set above it, unchanged, and these come first."""
     now = _hooks(plan)
     for address, spec in first.items():
         watched = plan.view.get(str(spec["watches"]))

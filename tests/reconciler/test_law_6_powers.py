@@ -1,4 +1,5 @@
-"""Law 6 on whole plans: whatever agents patch, spawn, copy or put back, nobody has what its creator cannot grant.
+"""Law 6 on whole plans: whatever agents patch, spawn, copy or restore, no agent has rights that its creator cannot
+grant.
 
 The document has every kind of thing that gives power; the patches reach for all of it, by several agents in turn.
 """
@@ -267,7 +268,7 @@ def _commands(spec: JsonObject | None) -> set[str]:
 
 def _mind_is_within(spec: JsonObject, known: set[Any]) -> None:
     mind = spec["mind"]
-    # An agent that may use no model has none, which is no gain.
+    # An agent without the right to a model has none, so it gains nothing.
     if mind["kind"] == "model" and mind["stated"] and mind["stated"] not in known:
         name = parse_model_name(mind["stated"])
         assert not name.tape

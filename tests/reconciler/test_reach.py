@@ -119,7 +119,7 @@ async def test_a_program_in_a_mixin_is_a_command_too(tmp_path: Path) -> None:
 
 
 def _laid_out(folder: Path) -> None:
-    """The plan's own files, a workspace `a` and one of somebody else."""
+    """The plan's own files, a workspace `a` and that of another agent."""
     for name, text in {
         "plan.json": '{"checks": "secret"}',
         "house.md": "the rules of the house",
@@ -193,7 +193,7 @@ async def test_an_agent_names_files_of_its_workspace_and_what_the_plan_has_names
     async with real(tmp_path) as plan:
         await plan.save({"plan": "p", "prompts": prompts, "tasks": tasks})
         assert await by(plan, "a", op("add", "/tasks/a/tasks", {"n": {"goal": "n", "agent": agent_below}})) == []
-        # Somebody who may not read the file patches the plan as before.
+        # An agent that may not read the file patches the plan as before.
         assert await by(plan, "h", op("add", "/tasks/h/tasks", {"m": {"goal": "m", "agent": SCRIPT, "cwd": "b"}})) == []
 
 

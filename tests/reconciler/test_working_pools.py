@@ -1,4 +1,4 @@
-"""The work plane: bounds, priority, cancelling, and what is told to the owners. On asyncio and on trio."""
+"""The work plane: limits, priority, cancelling, and waking of owners. On asyncio and on trio."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def anyio_backend(request: pytest.FixtureRequest) -> str:
 
 
 class Stage:
-    """Jobs that say when they run and end when they are told to."""
+    """Jobs that report when they run and end on request."""
 
     def __init__(self, **bounds: int) -> None:
         self.queue = AddressQueue()

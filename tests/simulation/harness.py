@@ -55,7 +55,7 @@ class Crashed(BaseException):
 class Crash:
     """At the `commit`-th write to the disk, counted over all owners from 1: just before it holds, or just after.
 
-    `loses_processes` makes it a power cut: whatever runs is gone, and nobody wrote down how it ended.
+    `loses_processes` makes it a power cut: all processes are gone, and their exit codes were not recorded.
     """
 
     commit: int
@@ -96,7 +96,7 @@ Build: TypeAlias = Callable[[Parts], Sequence[Reconciler]]
 
 
 def drawn(chance: random.Random, count: int, among: int) -> list[Crash]:
-    """So many crashes by chance, each at one of the first `among` writes."""
+    """Random crashes, each at one of the first `among` writes."""
     commits = sorted(chance.sample(range(1, among + 1), count))
     return [Crash(commit, chance.choice(("before-commit", "after-commit"))) for commit in commits]
 
@@ -215,7 +215,8 @@ class _Simulation:
             await self._note_the_end(store)
 
     async def _be_the_person(self, store: SqliteStore, gate: PlanGate, engine: Engine) -> None:
-        """Saves the file when its time has come, again if nobody acknowledged it, and settles what is in doubt."""
+        """Save the file at its time, again if the save was not acknowledged, and settle calls with an unknown
+        outcome."""
         while True:
             while self._edits:
                 await anyio.sleep(max(0.0, self._began_at + self._edits[0].at_s - self._clock.now()))
@@ -233,7 +234,7 @@ class _Simulation:
         assert isinstance(verdict, PatchAccepted), verdict
 
     async def _settle_doubts(self, store: SqliteStore) -> bool:
-        """Answers for each call in doubt whether it happened, as a person would who looked at the world."""
+        """Answer for each call with an unknown outcome whether it happened, like a person who checks its effect."""
         doubted = [call for call in store.view.list("call") if call.state == "Unknown"]
         self.story.doubts += len(doubted)
         for call in doubted:

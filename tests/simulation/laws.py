@@ -62,7 +62,7 @@ def check_no_once_effect_ran_twice(log: Sequence[Record], began: Sequence[str]) 
 
 
 def has_happened(folder: Path, call: Resource) -> bool:
-    """Whether the effect of a call in doubt can be seen: its command is `…; echo NAME >> FILE`."""
+    """Whether the effect of a call with an unknown outcome is visible: its command is `…; echo NAME >> FILE`."""
     command = call.spec["arguments"].get("shell") or call.spec["arguments"].get("command") or ""
     _, _, effect = command.rpartition("echo ")
     name, _, file = effect.partition(" >> ")

@@ -1,8 +1,8 @@
 """A simulated container engine in virtual time, for crash simulations from one seed.
 
-A `SimulatedDaemon` outlives owners as a real one does; each owner gets a `SimulatedEngine` over it. What runs in a
-container is a list of timed steps that is played up to "now" whenever somebody looks, so nothing runs while nobody
-does. Held to the same contract suite as the real one (`tests/containers/engine_contract.py`).
+A `SimulatedDaemon` survives owners like a real one; each owner gets a `SimulatedEngine` over it. The processes of a
+container are a list of timed steps that is played up to "now" at each access, so nothing runs between accesses. It
+passes the same contract suite as the real one (`tests/containers/engine_contract.py`).
 """
 
 from __future__ import annotations
@@ -190,7 +190,7 @@ class SimulatedDaemon:
         self.move()
 
     def move(self) -> None:
-        """Wakes whoever waits for something to happen."""
+        """Wake all waiters for events."""
         self.changed.set()
         self.changed = anyio.Event()
 
@@ -228,7 +228,7 @@ class SimulatedDaemon:
         self.drop(self._there(ref))
 
     def go_down(self) -> None:
-        """Nobody answers any more; containers go on, as far as anybody knows."""
+        """The engine stops responding; containers continue to run."""
         self.is_down = True
         self.move()
 
@@ -385,7 +385,7 @@ class SimulatedEngine:
             one = _Container(identity, creation, daemon.tick(), list(creation.network.names[:1]), creation.bound)
             daemon.containers[identity] = one
             daemon.tell(one, "create")
-        for name in creation.network.names:  # One by one, as the real one: whoever dies in between leaves half of it.
+        for name in creation.network.names:  # One by one, like the real engine: a crash in between leaves a part of it.
             if name not in one.networks:
                 await self._change("connect")
                 one.networks.append(name)
@@ -532,7 +532,7 @@ class SimulatedEngine:
         return one
 
     async def _asked(self) -> None:
-        """A call arrives at the engine, or there is none. An owner that is dead gets no answer."""
+        """Start a call of the engine, or fail if it is down. A crashed owner gets no response."""
         self._hook("", "")
         await anyio.lowlevel.checkpoint()
         if self._daemon.is_down:

@@ -1,8 +1,8 @@
 """Simulated processes in virtual time, for crash simulations from one seed.
 
-`SimulatedMachine` outlives owners as a kernel does; each owner gets a `SimulatedProcesses` over it. A process is a
-list of timed steps that is played up to "now" whenever somebody looks, so nothing runs while nobody does and a crash
-of the owner disturbs no process. Held to the same contract suite as the real one (`tests/contracts/`).
+`SimulatedMachine` survives owners like a kernel; each owner gets a `SimulatedProcesses` over it. A process is a list of
+timed steps that is played up to "now" at each access, so nothing runs between accesses, and a crash of the owner does
+not affect processes. It passes the same contract suite as the real one (`tests/contracts/`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class _Process:
     began_at: float
     run: ShellRun
     killed_at: float = math.inf
-    has_state: bool = True  # False: it ended in a way that nobody wrote down.
+    has_state: bool = True  # False: its exit code was not recorded.
 
     def play(self, now: float) -> None:
         has_ended = self.began_at + self.run.ends_after_s <= min(now, self.killed_at)
@@ -81,7 +81,7 @@ class SimulatedMachine:
         return [op for op in self.processes if self.is_running(op)]
 
     def kill(self, op: str) -> None:
-        """Ends `op` now and leaves nobody to write down how, as a power cut or an impatient kernel would."""
+        """End `op` now without recording its exit code, like a power cut or the OOM killer."""
         self._end(op, -9, is_noted=False)
 
     def stop(self, op: str) -> None:
@@ -173,7 +173,7 @@ class SimulatedProcesses:
             return ProcessExit(ending, None, bytes(process.run.output[:bound]))
         if not process.has_state and not is_child:
             return ProcessExit(ExitCause.LOST, None, bytes(process.run.output))
-        # A parent sees the signal that ended its child, even when nobody wrote it down.
+        # A parent sees the signal that ended its child, even if it was not recorded.
         return ProcessExit(ending, process.run.code, bytes(process.run.output[:bound]))
 
     async def _watch(self, process: _Process, bound: int) -> ExitCause:

@@ -70,7 +70,7 @@ def test_a_story_without_crashes_balances_and_gives_everything_back() -> None:
     assert ledgers["task/."]["turns"]["bound"] == 80
     assert ledgers["task/broken"]["retries"] == ledgers["task/broken"]["retries"] | {"spent": 2, "closed": True}
     assert ledgers["task/."]["retries"]["left"] == 1
-    assert ledgers["task/."]["usd"]["left"] == "10", "nobody spent money, and all of it came back"
+    assert ledgers["task/."]["usd"]["left"] == "10", "no agent spent money, and the whole budget was returned"
 
 
 @pytest.mark.sweep

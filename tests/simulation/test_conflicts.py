@@ -1,6 +1,6 @@
 """Two agents want one file: every ruling played to its end, escalation, deadlocks, and all of it through crashes.
 
-Each owner may die at any write of the log; what is ruled takes effect once, nobody waits for ever, no lock is left.
+Each owner may crash at any write of the log. Resolutions take effect once, no agent waits forever, and no lock is left.
 """
 
 from __future__ import annotations
@@ -392,7 +392,7 @@ def test_of_many_that_wait_for_one_holder_the_first_speaks_for_all() -> None:
 
 @pytest.mark.parametrize(
     ("edit", "back"),
-    [("cancelled", "done"), ("restarted", "done"), ("the waiting one begins anew", "done")],
+    [("cancelled", "done"), ("restarted", "done"), ("the waiting agent starts again", "done")],
 )
 @pytest.mark.sweep
 def test_a_call_that_is_kept_back_goes_on_whatever_becomes_of_the_first_through_crashes(edit: str, back: str) -> None:
@@ -430,9 +430,7 @@ def test_an_order_is_kept_by_the_holder_too_and_is_taken_out_of_the_plan_when_th
         - done: x
     """
     story = played(plan("how: sequence, for_agent: back", front, back))
-    assert settled(story, "write") == [6, 206], (
-        "the holder's next write waits for the other's task, though nobody locks"
-    )
+    assert settled(story, "write") == [6, 206], "the holder's next write waits for the other's task, without a lock"
     needs = [one for one in story.log if one.draft.type == "plan.patched" and one.draft.actor == "controller:conflict"]
     assert len(needs) == 1
     assert story.states("task") == DONE

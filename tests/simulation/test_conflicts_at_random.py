@@ -37,7 +37,7 @@ WAYS = ("release", "sequence", "merge", "cancel")
 
 
 class Judge(ScriptedModels):
-    """Rules on every conflict that comes before it, or now and then on none, by chance."""
+    """Resolves every conflict that reaches it, or randomly none."""
 
     def __init__(self, seed: int) -> None:
         super().__init__([])

@@ -198,7 +198,7 @@ def test_what_was_edited_begins_with_no_failures() -> None:
 
 
 def get_stuck(daemon: SimulatedDaemon) -> None:
-    """The engine tells of it, and then no more."""
+    """The engine reports it once, and then never again."""
     daemon.stuck.add(db(daemon))
     daemon.tell(daemon.containers[named(daemon, "db")], "update")
 
@@ -254,7 +254,7 @@ def test_what_others_do_is_made_good(what: str, death: int) -> None:
 
 
 async def copied(daemon: SimulatedDaemon) -> None:
-    """Somebody runs what `docker commit` made of it."""
+    """A user runs an image that `docker commit` created from the container."""
     one, engine = daemon.find("renamed"), SimulatedEngine(daemon)
     assert one is not None
     await engine.start(await engine.create(remade(one.creation, name="copy", network=ContainerNetwork(()))))
@@ -311,7 +311,7 @@ def test_one_that_fails_again_and_again_is_started_ever_more_rarely() -> None:
 
     address = "container/db"
     starts = [one for one in story.daemon.told if one.action == "start" and one.labels["planloop.address"] == address]
-    assert 7 <= len(starts) <= 12, "0.5 s, 1 s, 2 s, …, and one when it was mended"
+    assert 7 <= len(starts) <= 12, "0.5 s, 1 s, 2 s, …, and one after it was fixed"
     assert states(story)["task/t"] == "done"
 
 
@@ -354,7 +354,7 @@ def test_law_4_an_edit_while_an_image_is_fetched_ends_the_fetching() -> None:
     assert story.log[-1].at - story.log[0].at < 45, "10 s until the edit, 30 s of work"
     assert "slow:1" not in story.daemon.images
     words = [record for record in story.log if _is_progress(record)]
-    assert 1 <= len(words) <= 10 / limits.CONTAINER_PROGRESS_S, "how far it is, is said now and then"
+    assert 1 <= len(words) <= 10 / limits.CONTAINER_PROGRESS_S, "the progress is reported from time to time"
 
 
 def _is_progress(record: Record) -> bool:
@@ -405,7 +405,7 @@ def test_its_time_to_live_ends_it_once() -> None:
 def test_events_that_are_lost_are_made_up_for() -> None:
     def unheard(daemon: SimulatedDaemon) -> None:
         daemon.remove(db(daemon))
-        daemon.told[-2:] = [LISTENING, LISTENING]  # What nobody tells of this plan.
+        daemon.told[-2:] = [LISTENING, LISTENING]  # Unrelated to this plan.
 
     text = HOLDS.replace("RESTART", "").replace(", health: {cmd: [echo, well]}", "").replace("sleep 30", "sleep 200")
     story = simulate_yard(text, outside=[Outside(10, unheard)])

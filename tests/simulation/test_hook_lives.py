@@ -1,4 +1,4 @@
-"""The lives of hooks through crashes at every write: begun, changed, taken away, over and begun anew, each once."""
+"""Lives of hooks with crashes at every write: started, changed, removed, ended and started again, each once."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def check(story: Story, why: str) -> None:
     keys = Counter((one.subject, one.data["turn"], each["key"]) for one in fired for each in one.data["fired"])
     assert set(keys.values()) == {1}, (why, keys)
     assert {each["verdict"].get("fault") for one in fired for each in one.data["fired"]} == {None}, why
-    # Asked anew after a rewriting, it counts the call again: in the order of the calls, never two at a time.
+    # Asked again after a rewrite, it counts the call again: in the order of the calls, never two at a time.
     assert story.objects["hook/counting"].status["memory"][0]["counts"] == {"shells": 3}, why
     assert story.objects["hook/left/counting"].status["memory"][0]["counts"] == {"shells": 1}, why
 

@@ -1,6 +1,6 @@
-"""Random trees of thinking and scripted agents under random messages, timers, edits, faults and crashes.
+"""Random trees of LLM and scripted agents under random messages, timers, edits, failures and crashes.
 
-Whatever the order: nothing is lost, nothing is heard twice, and nobody sleeps with a reason to be awake. That the last
+In any order: no message is lost or read twice, and no agent sleeps with a reason to wake. That the last
 holds is asked by the harness, which reconciles everything once more at the end and allows no write.
 """
 

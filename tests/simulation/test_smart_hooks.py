@@ -68,7 +68,7 @@ PARTS = 4
 
 
 def check(story: Story, why: str) -> None:
-    """Nobody waits for anything, and every question that was put has one verdict, in whichever life it was given."""
+    """No agent waits, and every question has exactly one verdict, whichever owner recorded it."""
     plan = next(one for address, one in story.objects.items() if address.startswith("plan/"))
     assert plan.status["session"]["primary"] == "agent/.", why
     assert not [address for address in story.objects if address.startswith("thread/")], why

@@ -52,7 +52,7 @@ def played(*crashes: Crash, seed: int = 0, faults: tuple[int, ...] = (), edits: 
 def check(story: Story, why: str, *, is_sure: bool = True) -> None:
     """The end is as it should be, each call has one result, each message was read once.
 
-    Not `is_sure`: a command may be lost with the machine; its model is told so, and goes on without it.
+    Not `is_sure`: a command may be lost with the machine. Its model gets a message about it, and continues.
     """
     assert story.states("task") == dict.fromkeys(("task/.", "task/left", "task/right"), "done"), why
     done = story.lines("effects")

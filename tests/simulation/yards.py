@@ -1,7 +1,7 @@
-"""A whole plan with containers in virtual time: its owner may die at any write and at any call of the engine.
+"""A whole plan with containers in virtual time: its owner may crash at any write and at any call of the engine.
 
-The engine is one of make-believe (`tests.simulation.simulated_engine`), which outlives owners. What others do
-to it is told by time. At the end nothing of ours is left in it, and what is not ours was not touched.
+The engine is simulated (`tests.simulation.simulated_engine`) and survives owners. Actions of other clients are given by
+time. At the end, the engine has no objects of the plan, and all other objects are unchanged.
 """
 
 from __future__ import annotations

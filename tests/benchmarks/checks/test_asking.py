@@ -1,4 +1,4 @@
-"""Checks that cannot be judged are told where they stand when their suite is read."""
+"""Checks that cannot be judged are reported with their location when their suite is parsed."""
 
 from __future__ import annotations
 

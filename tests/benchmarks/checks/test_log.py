@@ -1,4 +1,4 @@
-"""`log` checks: each rule holds for what it asks for, and tells of what is otherwise in words."""
+"""`log` checks: each rule passes for logs that meet it, and describes the problem of others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Soft figures of a suite's own: what a command prints becomes a number, limits become shares, bad values are told."""
+"""Soft figures that a suite defines: a command's output becomes a number, limits become shares, bad values are
+reported."""
 
 from __future__ import annotations
 

@@ -129,7 +129,7 @@ def test_a_check_that_cannot_be_read_is_an_error_that_says_why(check: Any, words
     ],
 )
 def test_reading_is_free_where_a_check_says_so_and_no_decoy_is_a_read(free: Any, calls: Any, result: str) -> None:
-    """`note.peek` is a decoy beside the world's tools, `note.kept` one that was not drawn; there is no `note.count`."""
+    """`note.peek` is a drawn decoy, `note.kept` one that was not drawn; `note.count` does not exist."""
     more = {name: WorldTool(name, "", {"type": "object", "properties": {}}) for name in ("note.peek", "note.kept")}
     world = desk()
     offered = frozenset({*world.tools, "note.peek"})

@@ -1,4 +1,4 @@
-"""What a record of the log says of an entry's tasks and agents, in rows."""
+"""Rows about tasks and agents of an entry, projected from records of the log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an attempt used is told in its events: tokens as they were stated, money as it was billed."""
+"""Events report the usage of an attempt: tokens as the provider reported them, dollars as billed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`events.jsonl` is gone on with where it ended, whatever became of the writer before."""
+"""A new writer continues `events.jsonl` where it ended, whatever happened to the previous writer."""
 
 from __future__ import annotations
 

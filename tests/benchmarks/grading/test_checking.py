@@ -1,4 +1,4 @@
-"""Checks of an attempt are run where they belong, against nobody but the program that was made."""
+"""Checks of an attempt run in their place, and only against the program of the attempt."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which ends of a container that grades are somebody's doing, so that they say nothing of the work."""
+"""Which ends of a grading container were caused from outside, and so do not count against the work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is graded is a copy out of reach, without what leads out of it."""
+"""Grading uses a copy of the workspace that the agent cannot reach, without links out of it."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from planloop.benchmarks.grading.containers import LoadAwareDeadline, stalled_s
 @pytest.mark.parametrize(
     ("stalled_each_s", "seconds"),
     [(0.0, 10), (0.5, 20), (0.99, 40), (5.0, 40)],
-    ids=["an idle machine", "half of the time somebody waits", "a full one", "a counter that leaps"],
+    ids=["an idle machine", "half of the time a process waits", "a full one", "a counter that leaps"],
 )
 def test_seconds_in_which_somebody_stood_in_line_count_less(stalled_each_s: float, seconds: int) -> None:
     patience, now = LoadAwareDeadline(10, 0.0, 0.0), 0

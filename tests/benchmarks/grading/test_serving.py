@@ -21,7 +21,7 @@ FOUND: list[tuple[str, Mapping[str, str], list[str]]] = [
     ("a script before a package", {"start.sh": "node x", "package.json": START}, ["sh", "./start.sh"]),
     ("a package with a start", {"package.json": START, "main.ts": ""}, ["npm", "start"]),
     ("a package without a start", {"package.json": '{"scripts": {"test": "x"}}', "main.ts": ""}, ["node", "main.ts"]),
-    ("a package that is no JSON", {"package.json": "{", "index.js": ""}, ["node", "index.js"]),
+    ("a package.json that is not JSON", {"package.json": "{", "index.js": ""}, ["node", "index.js"]),
     ("a package that is a spire", {"package.json": "[" * 100_000, "index.js": ""}, ["node", "index.js"]),
     ("a package that is a list", {"package.json": "[1]", "app.mjs": ""}, ["node", "app.mjs"]),
     (
@@ -44,7 +44,7 @@ FOUND: list[tuple[str, Mapping[str, str], list[str]]] = [
     ),
     ("a namespace with metadata", {"src/a.clj": MAIN.replace("my", "^:x ^{:doc 1} my")}, [*CLOJURE, "-m", "my.app"]),
     (
-        "a namespace that can be read in many ways",  # In as many as would take years.
+        "a namespace that can be read in many ways",  # In so many ways that trying them would take years.
         {"src/a.clj": MAIN.replace("my.app", "^{} " * 60 + "("), "main.clj": "1"},
         [*CLOJURE, "main.clj"],
     ),

@@ -91,7 +91,7 @@ def found() -> bfcl.BfclImport:
 
 @pytest.fixture
 def suites(tmp_path: Path) -> dict[str, Suite]:
-    """The suites as they are read back from disk, each without a fault."""
+    """The suites as parsed from disk, which must be valid."""
     for path, text in found().files.items():
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text(text)

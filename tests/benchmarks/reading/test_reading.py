@@ -1,4 +1,4 @@
-"""What is wrong in a suite is told at its line, once, with a cure."""
+"""Each problem of a suite is reported once, with its line and a hint."""
 
 from __future__ import annotations
 

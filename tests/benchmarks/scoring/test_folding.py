@@ -84,7 +84,7 @@ def test_a_run_is_complete_when_nothing_is_missing_and_nothing_went_wrong() -> N
     assert of([passed, other])["complete"]
     assert not of([passed], Told(planned=[other]))["complete"]
     assert not of([passed, Outcome("echo", "acme/b", verdict="error")])["complete"]
-    # Trying an invalid one again would end the same way: it is counted, and the suite is to be mended.
+    # Another attempt of an invalid entry would end the same way: it is counted, and the suite must be corrected.
     invalid = of([passed, Outcome("echo", "acme/b", verdict="invalid")])
     assert (invalid["complete"], invalid["entries"]["invalid"]) == (True, 1)
 

@@ -71,7 +71,7 @@ def evidence(case: Case, act: ScriptedAct) -> Evidence:
 
 
 def done(act: ScriptedAct) -> list[tuple[str, JsonObject | None]]:
-    """The calls of `act` in order; no arguments stand for a call that nobody can read."""
+    """The calls of `act` in order; a call without arguments stands for a malformed call."""
     if act.script is None:
         return [next(iter(one.items())) for one in act.calls]
     return [("?", None) for step in act.script if "call" in step]

@@ -39,7 +39,7 @@ def world(text: str, file: str = "world.yaml") -> SimulatedWorld:
 
 
 def told(text: str) -> list[str]:
-    """What is wrong with `text`: line, code, summary and cure."""
+    """The problems of `text`: line, code, summary and hint."""
     return [_line(one) for one in read_world(text.encode(), file="world.yaml").diagnostics]
 
 

@@ -1,4 +1,4 @@
-"""Calls of simulated tools: what the caller is told, and what is in the tables then."""
+"""Calls of simulated tools: the answer to the caller, and the tables afterwards."""
 
 from __future__ import annotations
 

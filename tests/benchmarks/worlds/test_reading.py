@@ -1,4 +1,4 @@
-"""Worlds' files: what is wrong with one is told where it stands, with what to do about it."""
+"""Files of worlds: each problem is reported with its location and a hint."""
 
 from __future__ import annotations
 

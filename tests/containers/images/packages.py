@@ -1,4 +1,4 @@
-"""An apt repository on this machine, so that stock images can be made where there is no network.
+"""An apt repository on this machine, so that stock images can be built without a network.
 
 It has one package, `busybox-static`, made of this machine's busybox. apt takes its configuration from the file that
 APT_CONFIG names.

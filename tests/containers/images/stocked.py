@@ -1,4 +1,4 @@
-"""Stock images for tests that run something in one: made once in a session, whoever needs them first."""
+"""Stock images for tests: built once per session, by the first test that needs them."""
 
 from __future__ import annotations
 

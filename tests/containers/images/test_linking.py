@@ -1,4 +1,4 @@
-"""What a stock image takes along for a program, and what is said where it cannot."""
+"""The files that a stock image includes for a program, and the errors if they are missing."""
 
 from __future__ import annotations
 

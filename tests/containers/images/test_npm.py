@@ -20,7 +20,7 @@ KEPT = NpmTarball("@a/b", "1.0.0", base64.b64encode(hashlib.sha512(CONTENT).dige
 
 @pytest.fixture
 def packed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """What an `npm` of ours packs, wherever it is asked to: not the bytes that anybody wanted."""
+    """What a fake `npm` packs: not the expected bytes."""
     programs = tmp_path / "programs"
     programs.mkdir()
     (programs / "npm").write_text('#!/bin/sh\necho "other bytes" >"$4/a-b-1.0.0.tgz"\n')

@@ -1,4 +1,4 @@
-"""The stock images: each runs what it is for, is the same bytes when made again, and may be cut off."""
+"""Stock images: each runs its programs, is reproducible, and can be built again after an interruption."""
 
 from __future__ import annotations
 

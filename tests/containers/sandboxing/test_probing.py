@@ -1,4 +1,4 @@
-"""Whether a sandbox is to be had here, and from when on it is tried again. Over real processes."""
+"""Whether a sandbox is available, and when it is tested again. With real processes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BOX = SandboxRequest(BUBBLEWRAP)
 
 
 class SetClock:
-    """A clock that stands still."""
+    """A clock that does not advance by itself."""
 
     def __init__(self) -> None:
         self.time = 0.0

@@ -1,4 +1,4 @@
-"""What a task says of its environment is for its command: what encloses that, outside, does not heed it."""
+"""A task's environment applies only to its command, not to the outer programs of its sandbox."""
 
 from __future__ import annotations
 
@@ -41,7 +41,10 @@ async def test_what_the_loader_is_told_is_heeded_by_nobody_outside(tmp_path: Pat
 
 def test_the_program_that_runs_a_command_in_a_container_heeds_none_of_them() -> None:
     rooms = EngineSandboxContainers(
-        lambda: pytest.fail("nobody is asked"), "unix:///s", "/usr/bin/python3", lambda _: SandboxContainer("id")
+        lambda: pytest.fail("the command is not asked"),
+        "unix:///s",
+        "/usr/bin/python3",
+        lambda _: SandboxContainer("id"),
     )
     command = ProcessCommand(
         "/x", shell="true", env={**ENV, "LD_PRELOAD": "./x.so"}, sandbox=CommandSandbox(3, container="c")

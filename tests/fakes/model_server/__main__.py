@@ -30,7 +30,7 @@ class Log:
 
 
 def say(line: str) -> None:
-    """Writes `line` to whoever started the program, if they still listen."""
+    """Write `line` to the parent process, if it still reads."""
     try:
         sys.stdout.write(line)
         sys.stdout.flush()

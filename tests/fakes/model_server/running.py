@@ -85,7 +85,7 @@ class StartedServer:
 
     @property
     def log(self) -> list[Entry]:
-        """What happened so far; a line that is still being written is none."""
+        """The complete lines so far."""
         lines = self._log.read_text().split("\n")[:-1] if self._log.exists() else []
         return [json.loads(line) for line in lines]
 

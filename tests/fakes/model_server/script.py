@@ -18,7 +18,7 @@ result came last; `tool` is offered; `not` stands nowhere. A list means all of t
 the stream: texts, or deltas as a vendor would send them. `reply.split: n` cuts text, ids, names and arguments after
 every n characters; `reply.bytes: n` cuts what goes over the wire. `raw` instead of `arguments` is sent as it stands.
 
-Faults: `status` (with `headers`, `error`), `hang: true` or after so many pieces, `cut` after so many pieces (the first
+Failures: `status` (with `headers`, `error`), `hang: true` or after N pieces, `cut` after N pieces (the first
 one only says the role), `garbage: true` or the body itself.
 """
 
@@ -117,7 +117,7 @@ class Player:
         self._left = {step.number: step.times for step in steps}
 
     def take(self, question: Question) -> Step | None:
-        """The first step that fits and has not been used up; None when there is none."""
+        """The first matching step that is not used up; None without one."""
         for step in self.steps:
             left = self._left[step.number]
             if left == 0 or not any(fnmatchcase(name, step.model) for name in (question.model, question.alias)):
@@ -135,7 +135,7 @@ class Player:
 
     @property
     def unused(self) -> list[str]:
-        """The names of the steps that wait in vain if this is the end; those for `always` wait for nobody."""
+        """The names of unused steps, without those for `always`."""
         return [step.name for step in self.steps if self._left[step.number]]
 
 
@@ -191,6 +191,6 @@ def _count(raw: object) -> int | None:
 
 def _only(raw: object, keys: frozenset[str], where: str) -> None:
     if not isinstance(raw, dict):
-        raise BadScript(f"{where} is no map")
+        raise BadScript(f"{where} must be a map")
     if unknown := sorted(set(raw) - keys):
         raise BadScript(f"{where} has no field {unknown}; it takes {sorted(keys)}")

@@ -39,7 +39,7 @@ def check(body: Any, takes: frozenset[str] = frozenset(), vendor: str = "") -> N
     `takes` are further fields of an assistant's message; `vendor` "mistral" has rules of its own.
     """
     if not isinstance(body, dict):
-        raise Invalid("the body is no JSON object")
+        raise Invalid("the body is not a JSON object")
     if unknown := sorted(set(body) - BODY_KEYS):
         raise Invalid(f"Unrecognized request argument supplied: {', '.join(unknown)}")
     if not isinstance(body.get("model"), str) or not body["model"]:

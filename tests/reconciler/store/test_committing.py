@@ -1,4 +1,4 @@
-"""The writer that flushes on the loop while the disk is fast, and beside it when it is not."""
+"""The writer flushes on the event loop while the disk is fast, and otherwise in a thread."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Log:
 
 
 async def _places(folder: Path, appends: int) -> list[bool]:
-    """Of so many commits, one after the other, whether each was on the loop."""
+    """For each of `count` commits in a row, whether it was on the loop."""
     log = Log()
     async with opened(folder, log) as store:
         await store.append(made())

@@ -40,7 +40,7 @@ def appender(folder: Path, epoch: int, size: int, file_bytes_max: int | None = N
 
 
 def killed_after(folder: Path, epoch: int, acknowledged: int) -> list[int]:
-    """The revisions that a process acknowledged before it was killed, at least so many."""
+    """The revisions that a process acknowledged before it was killed, with a minimum."""
     with appender(folder, epoch, size=50) as process:
         assert process.stdout is not None
         lines = [process.stdout.readline() for _ in range(acknowledged)]

@@ -24,7 +24,7 @@ from planloop.containers.engine.engine import EngineFailed, engine_address
 from planloop.schemas import limits
 
 # anyio's worker threads are not usable: the process joins them when it ends, so a hanging engine would delay its exit.
-# These threads are reused, and started with `_thread`, because `Thread.start` blocks the event loop until the kernel
+# These threads are reused, and started with `_thread`, because `threading` blocks the event loop until the kernel
 # runs the new thread: tens of milliseconds on a busy machine.
 
 Returned = TypeVar("Returned")

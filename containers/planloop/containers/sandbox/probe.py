@@ -11,7 +11,6 @@ from typing import Final
 
 import anyio
 
-from planloop.containers.sandbox.write_guard import FILTER_NAME, NO_BWRAP
 from planloop.reconciler.clock import Clock, Ids
 from planloop.reconciler.effects.processes import CommandSandbox, ExitCause, ProcessCommand, Processes
 from planloop.reconciler.effects.truncate import last_line
@@ -24,6 +23,10 @@ from planloop.schemas.objects.sandbox import (
     SandboxAvailability,
     SandboxRequest,
 )
+
+NO_BWRAP: Final = "bwrap is not installed"
+FILTER_NAME: Final = "seccomp filter"
+"""Parts of messages that select a hint. `entry.py`, which imports nothing, spells the second out."""
 
 LESS: Final = "or set a lower `sandbox` in the plan"
 INSTALL: Final = f"install bubblewrap with your system's package manager, {LESS}"

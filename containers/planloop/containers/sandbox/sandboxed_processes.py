@@ -24,13 +24,8 @@ from planloop.containers.sandbox.bubblewrap import BwrapPrograms, SandboxHome
 from planloop.containers.sandbox.cgroups import PlanCgroups
 from planloop.containers.sandbox.container_sandbox import NoSandboxContainers, SandboxContainers
 from planloop.containers.sandbox.entry import hide_variables
-from planloop.containers.sandbox.write_guard import (
-    FILTER_NAME,
-    NO_BWRAP,
-    SandboxUnfit,
-    note_outside_access,
-    search_path_outside,
-)
+from planloop.containers.sandbox.probe import FILTER_NAME, NO_BWRAP
+from planloop.containers.sandbox.write_guard import SandboxUnfit, note_outside_access, search_path_outside
 from planloop.reconciler.effects.local_processes import start_obstacle
 from planloop.reconciler.effects.processes import (
     CommandSandbox,

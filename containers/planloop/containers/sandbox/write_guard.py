@@ -38,11 +38,6 @@ ELSEWHERE: Final = "move the plan to a separate folder"
 """Why no command gets access to a plan's folder, and what to do about it."""
 
 
-NO_BWRAP: Final = "bwrap is not installed"
-FILTER_NAME: Final = "seccomp filter"
-"""Parts of messages by which `planloop.containers.sandbox.probe` selects a hint; `entry.py` writes the second, too."""
-
-
 class SandboxUnfit(Exception):
     """The requested sandbox is not possible; `str()` is the reason and the fix."""
 
