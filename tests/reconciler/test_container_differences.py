@@ -54,7 +54,7 @@ def _edited(redis: JsonObject) -> JsonObject:
             "redis:7, healthy before container/app, started before container/b, healthy before task/integrate",
         ),
         ({"redis": {"build": "docker", "task": "integrate"}}, "built from docker, while task/integrate runs, up"),
-        ({"redis": {"rootfs": "root.tar"}}, "made from root.tar, up before task/integrate"),
+        ({"redis": {"rootfs": "root.tar"}}, "built from root.tar, up before task/integrate"),
     ],
 )
 def test_a_new_container_is_told_by_its_image_and_by_who_needs_it(
