@@ -104,7 +104,7 @@ async def test_a_protected_running_task_is_not_stopped_unasked(plan: Plan) -> No
     await plan.patch(op("add", "/tasks/a/protect", True))
     verdict = await plan.patch(op("add", "/tasks/a/cancel", True))
     assert isinstance(verdict, PatchHeld)
-    assert "protected: task/a" in verdict.why
+    assert "protected tasks: task/a" in verdict.why
 
 
 async def test_a_person_who_has_seen_the_differences_is_not_asked_again(plan: Plan) -> None:

@@ -124,13 +124,16 @@ WAYS: dict[str, tuple[PatchOp, str]] = {
         _child(None, tasks={name: {"goal": "n", "cwd": "a", "agent": "worker"} for name in ("x", "y", "z")}),
         "the task has 3 child tasks; its rights allow 2",
     ),
-    "where models are asked": (_at("models", "house", "url", value="http://evil/v1", op="replace"), "for people"),
-    "a redirect of models": (_at("models", "house", "as", value="openai/gpt"), "`models` is for people"),
+    "where models are asked": (
+        _at("models", "house", "url", value="http://evil/v1", op="replace"),
+        "only people may set",
+    ),
+    "a redirect of models": (_at("models", "house", "as", value="openai/gpt"), "only people may set `models`"),
     "a verdict in the name of another entry": (
         _child({}, case={"key": "k", "entry": "b"}),
         "only people may set `case`",
     ),
-    "bounds": (_at("limits", value={"parallel": 99}), "`limits` is for people"),
+    "bounds": (_at("limits", value={"parallel": 99}), "only people may set `limits`"),
     "an opened server that runs a program": (_at("mcp", "evil", value={"command": ["evil"]}), "would run `evil`"),
     "an opened server in the network": (_at("mcp", "evil", value={"url": "http://evil"}), "may not use the network"),
     "an opened server that is given a secret": (
@@ -161,7 +164,7 @@ WAYS: dict[str, tuple[PatchOp, str]] = {
         _at("mcp", "search", "url", value="http://evil", op="replace"),
         "would receive `env:KEY` as `Authorization`",
     ),
-    "another place by an option": (_child({"options": {"api_base": "http://evil"}}), "`api_base` among the options"),
+    "another place by an option": (_child({"options": {"api_base": "http://evil"}}), "may set the option `api_base`"),
     "an opened hook": (
         _at("hooks", value={"h": {"on": "before-call", "run": "git log"}}),
         "you may not see or change `/hooks`",
@@ -176,7 +179,7 @@ WAYS: dict[str, tuple[PatchOp, str]] = {
     "a place by number": (_at("tasks", "0", "rights", value={}, op="replace"), "belongs to its parent"),
     "its parent's other child": (_at("tasks", "b", "agent", value="wide", op="replace"), "outside your subtree"),
     "its whole task": (_at("tasks", "a", value={"goal": "mine"}, op="replace"), "belongs to its parent"),
-    "opening a field": (_child({}, open=["*"]), "`open` is for people"),
+    "opening a field": (_child({}, open=["*"]), "only people may set `open`"),
 }
 
 
