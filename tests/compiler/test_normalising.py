@@ -186,6 +186,8 @@ def test_no_cure_is_told_that_does_not_help() -> None:
         ("tasks: {a: {command: x, depends_on: [b]}, b: {cmd: x, dependsOn: []}}", "run needs run needs"),
         ("tasks: {a: {run: x, environment: {A: b}, working_dir: w, checks: [x]}}", "env cwd acceptance"),
         ("tasks: {a: {run: x, description: x}}", "goal"),
+        ("tasks: {a: {run: x, retry: 2, timeout-minutes: 5}}", "retries timeout"),
+        ("tasks: {a: {subtasks: {b: {run: x, deps: [c]}}}}", "tasks"),
         ("steps: {a: {run: x}}", "tasks"),
     ],
 )

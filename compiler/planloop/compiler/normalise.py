@@ -25,26 +25,38 @@ from planloop.schemas.spec.tables import TABLE_BY_NAME, fields_by_name
 
 _OF_TASK: Final = {
     "after": "needs",
+    "attempts": "retries",
+    "bash": "run",
+    "chdir": "cwd",
     "checks": "acceptance",
     "cmd": "run",
     "command": "run",
     "depends-on": "needs",
     "depends_on": "needs",
+    "dependencies": "needs",
     "dependsOn": "needs",
+    "deps": "needs",
     "desc": "goal",
     "description": "goal",
+    "dir": "cwd",
     "environment": "env",
     "exec": "run",
+    "instructions": "goal",
+    "max-retries": "retries",
+    "max_retries": "retries",
     "requires": "needs",
+    "retry": "retries",
     "shell": "run",
     "tests": "acceptance",
+    "timeout-minutes": "timeout",
+    "timeout_minutes": "timeout",
     "title": "goal",
     "working-directory": "cwd",
     "working_dir": "cwd",
     "workdir": "cwd",
 }
 """What other tools call the fields that a task and the plan share."""
-_DOCKER_FIELDS: Final[dict[str, dict[str, str]]] = {
+_FOREIGN_FIELDS: Final[dict[str, dict[str, str]]] = {
     "plan": {
         **_OF_TASK,
         "jobs": "tasks",
@@ -53,7 +65,15 @@ _DOCKER_FIELDS: Final[dict[str, dict[str, str]]] = {
         "stages": "tasks",
         "steps": "tasks",
     },
-    "task": {**_OF_TASK, "name": "goal", "steps": "tasks"},
+    "task": {
+        **_OF_TASK,
+        "children": "tasks",
+        "jobs": "tasks",
+        "name": "goal",
+        "stages": "tasks",
+        "steps": "tasks",
+        "subtasks": "tasks",
+    },
     "container": {
         "cap_add": "cap-add",
         "command": "cmd",
@@ -87,9 +107,9 @@ _PORT: Final = re.compile(r"(?:[\d.]+:)?(\d+):(\d+)(?:/tcp)?", re.ASCII)
 _MOUNT: Final = re.compile(r"([^:]+):(/[^:]*)(?::(ro|rw|z|Z))?")
 
 
-def field_for_docker_name(table: str, name: str) -> str:
-    """The field of `table` that does what other tools call `name`; empty for an unknown name."""
-    return _DOCKER_FIELDS.get(table, {}).get(name, "")
+def field_for_foreign_name(table: str, name: str) -> str:
+    """Return the field of `table` that other tools call `name`; empty for an unknown name."""
+    return _FOREIGN_FIELDS.get(table, {}).get(name, "")
 
 
 def docker_hint(table: str, name: str) -> str:
@@ -401,7 +421,7 @@ def _keep_setting_or_complain(table: str, entry: FormEntry, to: Pointer, work: N
         if found is not NOTHING:
             out.setdefault("settings", {}).setdefault(mixin, {})[name] = found
         return
-    theirs = field_for_docker_name(table, entry.key)
+    theirs = field_for_foreign_name(table, entry.key)
     near = theirs or (None if work.faults.are_many else nearest_name(entry.key, fields_by_name(table)))
     hint = docker_hint(table, entry.key)
     if table in ("task", "plan") and entry.key in fields_by_name("agent"):
