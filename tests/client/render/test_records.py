@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from planloop.client.render import records
 from tests.product import Change, Put, Record, RecordDraft, SetStatus, SubRecord, Uid
 
@@ -54,6 +56,13 @@ def test_a_turn_that_is_parked_is_told_so_and_calls_are_named_where_they_start()
         ("turn.started", "turn 1: start"),
         ("call.started", "list()"),
     ]
+
+
+@pytest.mark.parametrize(("fate", "words"), [("again", "it runs again"), ("doubt", "its outcome is unknown")])
+def test_a_recovered_call_is_printed_with_its_fate_in_words(fate: str, words: str) -> None:
+    ((_, said),) = told(record([SubRecord("call.reconciled", CALL, {"fate": fate})]))
+
+    assert said == f"interrupted: {words}"
 
 
 def test_what_is_broken_about_locks_is_told_in_words() -> None:

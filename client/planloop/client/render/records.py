@@ -259,10 +259,17 @@ def violation_words(data: JsonObject) -> str:
     return f"changed {held}" if held else ""
 
 
+_FATES: Final = {
+    "again": "interrupted: it runs again",
+    "doubt": "interrupted: its outcome is unknown",
+}
+"""Recovery of a call that an owner left running, by the fate in its record."""
+
+
 def _reconciled(data: JsonObject) -> str:
     failed = data.get("failed")
     if not isinstance(failed, dict):
-        return _data_words(data)
+        return _FATES.get(str(data.get("fate")), "") or _data_words(data)
     tried = int(data.get("retry", 1)) + 1
     return f"{data.get('tool', '')} failed, {_spaced(failed.get('error', ''))}: try {tried} follows"
 
