@@ -96,4 +96,4 @@ def test_a_turn_that_was_called_off_names_no_number_and_says_why_and_how_many_ca
     off: list[SubRecord] = [SubRecord("turn.ended", ME, {"called_off": "its task was cancelled", "calls": [CALL]})]
     assert told(record(off)) == [("turn.ended", "cancelled: its task was cancelled, with 1 call")]
     early: list[SubRecord] = [SubRecord("turn.ended", ME, {"called_off": "it was paused", "calls": []})]
-    assert told(record(early)) == [("turn.ended", "called off: it was paused")]
+    assert told(record(early)) == [("turn.ended", "cancelled: it was paused")]
