@@ -283,6 +283,31 @@ def test_law_1_records_of_others_between_a_patch_and_the_end_of_its_call_are_pla
     assert found.taken_over == ()
 
 
+@pytest.mark.process
+def test_a_log_with_explanations_in_other_words_replays_as_the_same(folder: Folder) -> None:
+    folder.write("demo.plan.yaml", "plan: demo\ntasks:\n  a: {run: 'false'}\n")
+    assert folder.run("apply", "demo.plan.yaml").code == 10
+
+    rewrite_all(folder, lambda records: [json.loads(json.dumps(one).replace("exit code 1", "1")) for one in records])
+
+    found = _play(folder)
+    assert (found.verdict, found.end) == ("same", ()), found
+    assert found.reworded > 0 and found.notes
+
+
+@pytest.mark.process
+def test_a_log_with_another_state_at_its_end_diverges(folder: Folder) -> None:
+    folder.write("demo.plan.yaml", "plan: demo\ntasks:\n  a: {run: 'false'}\n")
+    assert folder.run("apply", "demo.plan.yaml").code == 10
+
+    rewrite_all(
+        folder, lambda records: [json.loads(json.dumps(one).replace("CommandFailed", "Lost")) for one in records]
+    )
+
+    found = _play(folder)
+    assert found.verdict == "diverged", found
+
+
 def _with_the_end_later(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """What the parent did after its patch, after the child has slept: as if the parent's process had been slow."""
     slept = [index for index, one in enumerate(records) if one["subject"] == "agent/kid" and "slept" in _steps(one)]

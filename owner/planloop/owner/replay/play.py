@@ -83,14 +83,17 @@ Few, because the time of the log does not advance meanwhile.
 """
 
 DIFFERENCES_MAX: Final = 20  # Of the end state, shown.
+WORDING: Final = frozenset({"message", "text", "unblocks", "why"})
+"""Members of a status or result that explain it to a reader. A new version of planloop may word them otherwise."""
 
 
 @frozen
 class ReplayOutcome:
     """The outcome of a replay. `rev` is the last replayed revision; `why`, `at` and `details` describe a divergence.
 
-    `notes` are records that were written with other content; `end` are differences of the final state; `taken_over` are
-    revisions of records without influence on decisions that were not written again, and were copied from the log.
+    `notes` are records that were written with other content; `end` are differences of the final state, except those in
+    the text of explanations, which `reworded` counts; `taken_over` are revisions of records without influence on
+    decisions that were not written again, and were copied from the log.
     """
 
     verdict: ReplayVerdict
@@ -103,6 +106,7 @@ class ReplayOutcome:
     notes: tuple[ReplayNote, ...] = ()
     end: tuple[ValueDifference, ...] = field(default_factory=tuple)
     taken_over: tuple[int, ...] = ()
+    reworded: int = 0
 
 
 def replay_plan(stand: ReplaySetup) -> ReplayOutcome:
@@ -138,17 +142,26 @@ def _outcome(director: ReplayScheduler, stage: ReplayStore) -> ReplayOutcome:
                 "diverged", rev, count, director.prompts, str(fault), fault.record, fault.details, notes
             )
         case None:
-            end = tuple(_end_differences(director, stage))
+            found = _end_differences(director, stage)
+            end = tuple(one for one in found if not _is_wording(one))
             why = "the final state differs" if end else ""
             verdict: ReplayVerdict = "diverged" if end else "same"
-            taken_over = tuple(director.taken_over)
-            return ReplayOutcome(verdict, rev, count, director.prompts, why, None, (), notes, end, taken_over)
+            taken_over, reworded = tuple(director.taken_over), len(found) - len(end)
+            shown = end[:DIFFERENCES_MAX]
+            return ReplayOutcome(
+                verdict, rev, count, director.prompts, why, None, (), notes, shown, taken_over, reworded
+            )
 
 
 def _end_differences(director: ReplayScheduler, stage: ReplayStore) -> list[ValueDifference]:
     before = {one.address: one.to_json() for one in director.story.objects}
     after = {one.address: one.to_json() for one in stage.everything.everything()}
-    return director.likeness.compared(before, after)[:DIFFERENCES_MAX]
+    return director.likeness.compared(before, after)
+
+
+def _is_wording(difference: ValueDifference) -> bool:
+    """Return whether only the text of an explanation differs: `…/why`, or an item of `…/unblocks`."""
+    return not WORDING.isdisjoint(difference.path.split("/")[-2:])
 
 
 class _Performance:
@@ -250,6 +263,8 @@ def replay_lines(found: ReplayOutcome, plan: str) -> Iterator[str]:
         yield f"    {found.rev} of {found.records} records came about again{prompts}"
     yield from (f"    {line}" for line in found.details)
     yield from (f"    {one.words()}" for one in found.end)
+    if found.reworded:
+        yield f"    {quantities.pluralize(found.reworded, 'explanation')} of the final state in other words"
     if found.notes:
         yield f"    {quantities.pluralize(len(found.notes), 'record')} in other words:"
     for note in found.notes[:NOTES_SHOWN]:
@@ -265,6 +280,7 @@ def replay_json(found: ReplayOutcome) -> JsonObject:
         out["at"] = {"rev": found.at.rev, "type": draft.type, "subject": draft.subject, "turn": draft.data.get("turn")}
     out["end"] = [one.words() for one in found.end]
     out["taken_over"] = list(found.taken_over)
+    out["reworded"] = found.reworded
     return out | {
         "notes": [{"rev": one.rev, "differences": [d.words() for d in one.differences]} for one in found.notes]
     }
