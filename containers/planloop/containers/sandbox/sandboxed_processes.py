@@ -260,7 +260,7 @@ class SandboxedProcesses:
         """Remove the cgroups of `op`; killed processes take a moment to leave them."""
         groups = self._groups
         with anyio.move_on_after(limits.SANDBOX_EMPTY_S):
-            while groups is not None and not groups.remove(op):  # noqa: ASYNC110 - nobody tells of an empty group
+            while groups is not None and not groups.remove(op):  # noqa: ASYNC110 - no event reports an empty group
                 await anyio.sleep(EMPTY_LOOK_S)
 
     def _note(self, op: str, what: JsonObject) -> None:

@@ -38,7 +38,7 @@ def resolve_secret(reference: str, env: Mapping[str, str], folder: Path) -> str:
         try:
             return _text(where, folder).strip()
         except (OSError, ValueError) as fault:
-            reason = getattr(fault, "strerror", None) or "it is no text"
+            reason = getattr(fault, "strerror", None) or "it is not text"
             raise SecretMissing(f"the key file {where} cannot be read: {reason}") from None
     if kind == "secret" and is_secret_name(where):
         return _first(where, env, folder)

@@ -14,7 +14,7 @@ from planloop.schemas.canonical_json import decode
 # log and the blobs. The rest can be rebuilt, or belongs to processes that run now.
 
 STATE: Final = ".plan"  # Beside the plan file; one folder a plan inside.
-LOG: Final = "log.db"  # The truth: log, snapshot, small blobs. SQLite keeps `-wal` and `-shm` beside it.
+LOG: Final = "log.db"  # The truth: log, snapshot, small blobs. SQLite adds `-wal` and `-shm` files.
 BLOBS: Final = "blobs"  # Large blobs, each a file named by its digest, in folders named by its first two digits.
 MIRROR: Final = "events.jsonl"  # The log as text, for any program to tail; rebuilt when missing.
 OWNER: Final = "owner"  # The locked file that says which process owns the plan.

@@ -69,12 +69,12 @@ def open_for_writing(folder: Path, epoch: int) -> sqlite3.Connection:
 def _create(path: Path) -> None:
     """Create an empty log at `path` in one step: a concurrent reader finds no log, or one with its tables.
 
-    The caller holds the owner's lock, so an incomplete file beside it was left by a process that was killed.
+    The caller holds the owner's lock, so an incomplete file next to it was left by a killed process.
     """
     beside = path.with_name(path.name + ".made")
     for left in (beside, *(beside.with_name(beside.name + end) for end in ("-wal", "-shm", "-journal"))):
         left.unlink(missing_ok=True)
-    # SQLite gives the files beside it the mode that it has.
+    # SQLite creates its other files with the mode of this one.
     os.close(os.open(beside, os.O_WRONLY | os.O_CREAT, state_files.FILE_MODE))
     with closing(sqlite3.connect(beside, isolation_level=None)) as connection:
         connection.execute("PRAGMA synchronous = FULL")

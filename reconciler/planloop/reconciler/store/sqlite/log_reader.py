@@ -278,7 +278,7 @@ def verify_row(row: LogRow, previous_rev: int, previous_checksum: bytes) -> Reco
     """The record in `row`. Raises StoreCorrupt unless it follows `previous_rev` and its checksum matches."""
     rev, at, epoch, type_, subject, body, checksum = row
     if rev != previous_rev + 1:
-        raise StoreCorrupt(previous_rev + 1, f"is missing from the log, which goes on at {rev}")
+        raise StoreCorrupt(previous_rev + 1, f"is missing from the log, which continues at {rev}")
     if next_checksum(previous_checksum, str(body).encode()) != checksum:  # Damage can change the type of a column.
         raise StoreCorrupt(rev, "its checksum does not match: the row, or one before it, was changed or damaged")
     record = parse_record(body, rev)

@@ -5,7 +5,7 @@
         await store.flush(rev)  # It survives a power cut: effects may follow.
 
 `propose` folds a record and queues it. The writer (`log_writer`) writes the queue in one transaction, whose flush ends
-the wait of every caller of that batch. The methods do what `planloop.reconciler.store.store.Store` says of them.
+the wait of every caller of that batch. `planloop.reconciler.store.store.Store` documents the methods.
 """
 
 from __future__ import annotations
