@@ -42,15 +42,15 @@ def test_a_description_has_all_holders_the_first_waiters_and_the_way_out() -> No
     assert said[0] == ("held by", 'agent/docs (write), for 38 s, until its turn ends, "renames", fence 7')
     assert said[1] == ("waits", "agent/w0 (read) for 1m40s")
     assert ("waits", "8 more: plan get lock/src/app.py -o yaml") in said
-    assert said[-1] == ("unblocks", "agent/docs lets go · or: plan unlock lock/src/app.py")
+    assert said[-1] == ("unblocks", "agent/docs releases it · or: plan unlock lock/src/app.py")
 
 
 def test_what_was_lost_and_not_told_yet_is_shown() -> None:
     said = locks.lock_facts(lock(lost={"agent/docs": LostGrant("d", 1, 7, "broken", 990.0, "human:cli", "mine")}), NOW)
     assert said == [("lost", 'agent/docs, broken by human:cli, and gets a message, "mine"')]
-    lapsed = LostGrant("d", 1, 7, "lapsed", 990.0, "controller:lock")
-    assert locks.lock_facts(lock(lost={"agent/docs": lapsed}), NOW) == [
-        ("lost", "agent/docs, lapsed, and will be told")
+    expired = LostGrant("d", 1, 7, "lapsed", 990.0, "controller:lock")
+    assert locks.lock_facts(lock(lost={"agent/docs": expired}), NOW) == [
+        ("lost", "agent/docs, expired, and gets a message")
     ]
 
 

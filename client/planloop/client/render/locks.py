@@ -78,7 +78,7 @@ def lock_relation(lock: Resource, item: Resource, now: float) -> list[tuple[str,
 
 
 def _lock_mode(loss: LostGrant) -> str:
-    return f"broken by {loss.by}" if loss.how == "broken" else loss.how
+    return f"broken by {loss.by}" if loss.how == "broken" else "expired"
 
 
 def _first_holder(status: LockStatus) -> LockGrant:

@@ -71,10 +71,10 @@ class LockRequest:
 
 @frozen
 class LostGrant:
-    """A grant that its holder lost without letting go: a person broke it, or it lapsed. Kept until it has been told.
+    """A grant that its holder lost: an operator broke it, or its lease expired. Kept until the holder got a message.
 
-    `by` is who did it (`human:cli`, `controller:lock`), `at` when, `fence` that of the lost grant, which was to be
-    `kept` until then.
+    `by` is who ended it (`human:cli`, `controller:lock`), `at` the time in seconds, `fence` that of the lost grant, and
+    `kept` how long the grant was to last.
     """
 
     uid: str

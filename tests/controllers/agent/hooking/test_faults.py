@@ -84,7 +84,7 @@ async def test_a_hook_says_how_often_it_broke_at_each_point_in_this_run_of_its_a
         "on error",
         "deny at before-call; note at before-reply, timeout 1m00s",
     ) in said
-    golden_text.said([words for label, words in said if label == "broke"])
+    golden_text.said([words for label, words in said if label == "failed"])
     golden_text.said(hooks.hook_row(hook, 0.0)[-1])
 
 
