@@ -398,7 +398,7 @@ def test_its_time_to_live_ends_it_once() -> None:
     story = simulate_yard(HOLDS.replace("RESTART", ", ttl: 5s, restart: always").replace(", containers: [db]", ""))
 
     assert states(story)["container/db"] == "completed"
-    assert story.why("container/db") == "Expired: it has run for its ttl of 5 s"
+    assert story.why("container/db") == "Expired: it reached its ttl of 5 s"
     assert [one.action for one in story.daemon.told].count("create") == 2, "others', and ours once"
 
 

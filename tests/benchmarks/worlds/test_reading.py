@@ -40,7 +40,7 @@ HEAD = "world: w\ntables: {notes: {note-1: {text: hello}}}\ntools:\n"
         ),
         (
             f"{HEAD}  notes.add:\n    does:\n      - get: {{in: notes}}\n",
-            "6 P0210 `get` lacks `id` | add it",
+            "6 P0210 `get` needs `id` | add it",
         ),
         (
             f"{HEAD}  notes.add:\n    does:\n      - {{let: {{a: 1}}, find: {{in: notes, as: b}}}}\n",

@@ -201,7 +201,7 @@ DIFFERENCES = (
     (b"a\n", b"\xef\xbb\xbfa\n", "byte order mark"),
     ("é\n".encode(), "é\n".encode("latin-1"), "Windows-1252"),
     (b"a\n", b"\0\1\2\3", "text, 2 B to binary, 4 B"),
-    (b"a\n", b"a", "without its end"),
+    (b"a\n", b"a", "no line end at the end"),
 )
 
 

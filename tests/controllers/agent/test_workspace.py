@@ -69,7 +69,7 @@ def test_dots_and_absolute_paths_lead_nowhere_else(folder: Path, path: str, mode
 
 @pytest.mark.parametrize("path", ["", "  ", "a\0b"])
 def test_what_is_no_path_is_said_to_be_none(folder: Path, path: str) -> None:
-    with pytest.raises(ToolFailed, match="a path is"), space(folder).spot(path, "read", "read"):
+    with pytest.raises(ToolFailed, match="a path must be"), space(folder).spot(path, "read", "read"):
         raise AssertionError("unreachable")
 
 
@@ -102,7 +102,7 @@ def test_links_that_stay_inside_are_followed(folder: Path) -> None:
 def test_a_loop_of_links_ends(folder: Path) -> None:
     (folder / "work/x").symlink_to("y")
     (folder / "work/y").symlink_to("x")
-    with pytest.raises(ToolDenied, match="too many"):
+    with pytest.raises(ToolDenied, match="symbolic links"):
         look(space(folder), "x/a")
 
 
