@@ -78,7 +78,7 @@ def test_what_cannot_be_written_or_restored_is_told_with_a_cure(folder: Folder, 
         found = [chat(folder, f"{line}\n", ".").err for line in lines]
         assert [line for line, err in zip(lines, found, strict=True) if "help: " not in err] == [], found
         words = ("exists", "cannot be written", "needs a file", "no one agent", "a child `ann` already", "torn",
-                 "digest is another", "no dump of an agent", "it is no text", "cannot be read", "needs a file",
+                 "digest is another", "no dump of an agent", "it is not text", "cannot be read", "needs a file",
                  "not an id")  # fmt: skip
         assert [(word, err) for word, err in zip(words, found, strict=True) if word not in err] == []
         assert list(folder.states()) == ["task/.", "task/ann"]

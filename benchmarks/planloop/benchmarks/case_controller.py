@@ -43,8 +43,8 @@ class ObservedCase:
 
     `task` is None once it is removed. `is_closed`: no agent works on it any more. `ready` is the task's `Ready`
     condition, whose reason says what the task waits for. `now` is in seconds since 1970. `trouble` is the problem of a
-    container of the case, empty if there is none. `failures` are the reasons why the models of its agents do not reply.
-    `bug` is an internal error of planloop at one of its agents, empty if there is none.
+    container of the case, or empty. `failures` are the reasons why the models of its agents do not reply.
+    `bug` is an internal error of planloop at one of its agents, or empty.
     """
 
     case: Resource
@@ -104,7 +104,7 @@ def _failure_of(agent: Resource) -> str:
 
 
 def internal_error_of(agent: Resource) -> str:
-    """The internal error that stopped the agent and is not retried; empty if there is none."""
+    """The internal error that stopped the agent and is not retried, or empty."""
     said = agent.status.get("conditions", {}).get(STALLED)
     return f"{agent.address}: {said['message']}" if said is not None and said["reason"] == INTERNAL_ERROR else ""
 

@@ -122,7 +122,7 @@ class OwnerClient:
         self._timeout_s = timeout_s
 
     def get(self, path: str, **query: str | int) -> Json:
-        """Return the answer to GET `path`. Raises CommandError for an error answer, OwnerGone if there is no owner."""
+        """Return the answer to GET `path`. Raises CommandError for an error answer, OwnerGone if no owner runs."""
         try:
             return self._exchange("GET", _target(path, query), b"")
         except OSError as error:
@@ -131,7 +131,7 @@ class OwnerClient:
     def ask(self, path: str, body: JsonObject) -> Json:
         """Return the answer to a POST that changes nothing, for example a preview.
 
-        Raises CommandError for an error answer, OwnerGone if there is no owner or it exited before it answered.
+        Raises CommandError for an error answer, OwnerGone if no owner runs or it exited before it answered.
         """
         try:
             return self._exchange("POST", _target(path, {}), encode(body))
@@ -151,7 +151,7 @@ class OwnerClient:
     def stream(self, path: str, *, until: float | None = None, **query: str | int) -> Iterator[Json]:
         """Yield one value per line of the stream, until the owner ends it.
 
-        Raises TimeoutError at the monotonic time `until`, OwnerGone if there is no owner.
+        Raises TimeoutError at the monotonic time `until`, OwnerGone if no owner runs.
         """
         connection = self._reach(None)
         if until is not None:

@@ -100,7 +100,7 @@ class PlanClient:
             )
 
     def stream(self, path: str, *, until: float | None = None, **query: str | int) -> Iterator[Json]:
-        """Yield values of the owner's stream. Raises OwnerGone if there is no owner, TimeoutError at `until`."""
+        """Yield values of the owner's stream. Raises OwnerGone if no owner runs, TimeoutError at `until`."""
         return self._owner.stream(path, until=until, **query)
 
     def is_owned(self) -> bool:

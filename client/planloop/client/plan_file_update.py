@@ -1,7 +1,7 @@
 """Write the live plan back into its file: splice, verify by compiling, replace atomically.
 
 The file may be open in an editor and may be a symlink; its mode stays. What cannot be spliced safely goes to a file
-`.new` beside it. This module asks no questions; `plan pull` and `--sync` do.
+`.new` next to it. This module asks no questions; `plan pull` and `--sync` do.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ class PlanFollower:
     def steps(self, *, until: float | None = None) -> Generator[FollowedRecord]:
         """Yield each further revision after folding it, until the owner exits.
 
-        Raises OwnerGone if there is no owner, TimeoutError at the monotonic time `until`.
+        Raises OwnerGone if no owner runs, TimeoutError at the monotonic time `until`.
         """
         for raw in self._access.stream("watch", until=until, after=self.view.rev):
             yield self._step(raw)

@@ -20,7 +20,7 @@ _OP: Final = re.compile(r"[\w-][\w.-]{0,199}", re.ASCII)
 def open_output(folder: Path, op: str) -> BinaryIO | None:
     """Open the file that the command of the operation `op` writes to; `folder` is the plan's state.
 
-    None if there is no such file: the command has ended and its output is a blob, or it never started.
+    None if the file does not exist: the command has ended and its output is a blob, or it never started.
     """
     if _OP.fullmatch(op) is None:
         return None  # Never a file of another folder.

@@ -68,7 +68,7 @@ class PlanRuntime:
 def build_runtime(core: OpenedPlan, *, parallel: int, models: Mapping[str, int]) -> PlanRuntime:
     """Queue, work pools, processes, controllers and the engine over them. Nothing runs yet.
 
-    `parallel` commands run at once, and of each pattern of `models` so many requests.
+    `parallel` commands run at once. `models` limits the requests of each model pattern.
     """
     place, address = core.place, f"plan/{core.place.name}"
     processes = plan_processes(core)
@@ -236,7 +236,7 @@ def agents_context(
     yard: ToolServerContext,
     containers: PlanContainers,
 ) -> AgentServices:
-    """What the agents of the plan live in; their models are open in `background`, their tool servers in `yard`."""
+    """Services of the plan's agents. Their models run in `background`, their tool servers in `yard`."""
     from planloop.controllers.agent.services import AgentServices, Connections, DeciderServices, ProgramSettings
 
     asked = plan_models(core)

@@ -212,16 +212,16 @@ class OwnerProcess:
         """Report what the earlier owner left; nothing for a plan that had ended."""
         core = self._core
         parts = [
-            f"{quantities.pluralize(len(recovery.adoptable), 'command')} taken over" if recovery.adoptable else "",
-            f"{quantities.pluralize(len(recovery.again), 'call')} made again" if recovery.again else "",
-            f"{len(recovery.in_doubt)} in doubt" if recovery.in_doubt else "",
+            f"{quantities.pluralize(len(recovery.adoptable), 'command')} adopted" if recovery.adoptable else "",
+            f"{quantities.pluralize(len(recovery.again), 'call')} run again" if recovery.again else "",
+            f"{quantities.pluralize(len(recovery.in_doubt), 'call')} with unknown outcome" if recovery.in_doubt else "",
             f"{quantities.pluralize(len(swept), 'stray process', 'stray processes')} stopped" if swept else "",
         ]
         if not core.had_plan or (self._is_ended() and not any(parts)):
             return
         say = self._screen.say
         left = await _left_at(core)
-        say(f"{core.place.name}  goes on where it was left" + (f" at {left}" if left else ""))
+        say(f"{core.place.name}  resumes" + (f" the run that stopped at {left}" if left else ""))
         if any(parts):
             say("  " + " · ".join(part for part in parts if part))
         for address in recovery.in_doubt:

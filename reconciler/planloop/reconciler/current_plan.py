@@ -15,7 +15,7 @@ from planloop.schemas.resource import Resource, Uid
 class CurrentPlan:
     """The plan at the revision `rev`; `plan` is None before the first apply.
 
-    `filed` is the document of the last applied file, empty if there is none.
+    `filed` is the document of the last applied file, or empty.
     """
 
     address: str

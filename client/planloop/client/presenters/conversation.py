@@ -90,7 +90,7 @@ def unknown_item(name: str, before: int) -> JsonObject | None:
 def conversation_items(
     records: Iterable[Record], agent: str, letter: Callable[[str, int], JsonObject | None] = unknown_item
 ) -> list[JsonObject]:
-    """What `records` say of the agent at that address, in order, texts cut to `TEXT_CHARS_MAX`.
+    """Return the events of the agent at that address in `records`, in order, texts cut to `TEXT_CHARS_MAX`.
 
     `letter` finds a message by its id below a revision: it may have come long before the turn that read it.
     """

@@ -132,7 +132,7 @@ def clock_time(at: float) -> str:
 
 
 def is_echo(draft: RecordDraft) -> bool:
-    """Whether another record says it: a container's next state, or an agent's reply, which may be nothing but a nap."""
+    """Return whether another record shows it: a container's next state, or an agent's reply (also a mere sleep)."""
     if containers.is_step(draft):
         return True
     if draft.type == "model.replied":

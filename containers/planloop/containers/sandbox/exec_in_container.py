@@ -147,7 +147,7 @@ class ExecContainer:
         return dict(self.ask("GET", f"/containers/{self._name}/json"))
 
     def main(self) -> tuple[str, int]:
-        """The container's full id, and the id of its first process; 0 without one."""
+        """The container's full id, and the id of its first process, or 0."""
         return _main(self.raw())
 
     def script(self, argv: Sequence[str]) -> None:

@@ -245,7 +245,7 @@ def _matches(found: FolderFile, mode: str, name: str, digits: int) -> bool:
 
 
 def _file_mark(path: Path) -> tuple[int, ...]:
-    """Return a fingerprint that changes with the file; empty if there is none. The first number is its mode."""
+    """Return a fingerprint that changes with the file, or empty. The first number is its mode."""
     try:
         seen = path.lstat()
     except (FileNotFoundError, NotADirectoryError):
@@ -256,7 +256,7 @@ def _file_mark(path: Path) -> tuple[int, ...]:
 
 
 def _file_mode(mark: tuple[int, ...]) -> str:
-    """Return the mode in git; empty if there is no file."""
+    """Return the mode in git; empty if the file does not exist."""
     if not mark:
         return ""
     if stat.S_ISLNK(mark[0]):

@@ -208,7 +208,7 @@ class WaitGraph:
                     yield from self._delaying(grant)
 
     def ring(self, requests: tuple[QueuedRequest, ...]) -> tuple[QueuedRequest, ...]:
-        """Return the first cycle that `requests` lead to, each waiting for the next; empty if there is none."""
+        """Return the first cycle that `requests` lead to, each waiting for the next, or empty."""
         done: set[str] = set()
         for start in requests:
             found = self._ring_from(start, done)

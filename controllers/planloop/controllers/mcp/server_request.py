@@ -60,7 +60,7 @@ class ToolServerRequest:
 
     @property
     def question(self) -> JsonObject | None:
-        """The open question of the server; None if there is none."""
+        """The open question of the server, or None."""
         return None if self._question is None or self._question.answered.is_set() else self._question.asked
 
     @property

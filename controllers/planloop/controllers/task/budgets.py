@@ -202,7 +202,7 @@ def _is_funded(task: Resource) -> bool:
 
 
 def _is_under_way(observed: ObservedTask) -> bool:
-    """Whether the task or a descendant is at work and may use what it is granted."""
+    """Return whether the task or a descendant is working and may use its grant."""
     if observed.me.state in ENDED:  # A group that failed is still at stage `work`.
         return bool(observed.family.children.open)
     return observed.progress.stage in (TaskStage.WORK, TaskStage.VERIFY)

@@ -411,7 +411,7 @@ def advance_agent(observed: ObservedTask) -> TaskStep:
 
 
 def newest_claim(observed: ObservedTask) -> JsonObject | None:
-    """Return the agent's claim about this incarnation that has no verdict yet; None if there is none."""
+    """Return the agent's claim about this incarnation that has no verdict yet, or None."""
     claim: JsonObject | None = observed.motion.agent.status.get("claim") if observed.motion.agent is not None else None
     if not claim or claim.get("incarnation") != observed.progress.incarnation:
         return None

@@ -193,7 +193,7 @@ def _command(work: RunWork) -> JsonObject:
 class MissingLock:
     """Locks that the task waits for, in words. `request` are the changes that enter it into the queues, if needed.
 
-    `ring` names the tasks and agents of a deadlock, this task first; empty if there is none.
+    `ring` names the tasks and agents of a deadlock, this task first, or empty.
     """
 
     words: LockMessage

@@ -50,7 +50,7 @@ class ReplayHistory:
     blob: Blobs
 
     def next(self, after: int, fits: Callable[[RecordDraft], bool]) -> int | None:
-        """Return the first position, from `after` on, whose record matches `fits`; None if there is none."""
+        """Return the first position, from `after` on, whose record matches `fits`, or None."""
         found = (index for index in range(after, len(self.records)) if fits(self.records[index].draft))
         return next(found, None)
 
@@ -135,7 +135,7 @@ def _calls(records: list[Record]) -> dict[tuple[str, int, int], list[str]]:
 
 
 def entry(draft: RecordDraft, type_: str, subject: str) -> SubRecord | None:
-    """Return the record's first entry of that type about `subject`; None without one."""
+    """Return the record's first entry of that type about `subject`, or None."""
     return next((one for one in draft.entries if (one.type, one.subject) == (type_, subject)), None)
 
 

@@ -82,7 +82,7 @@ STALL_S: Final = (0.01, 0.1, 1.0, 10.0, 60.0)
 Few, because the time of the log does not advance meanwhile.
 """
 
-DIFFERENCES_MAX: Final = 20  # Of the end state, shown.
+DIFFERENCES_MAX: Final = 20  # Of the final state, shown.
 WORDING: Final = frozenset({"message", "text", "unblocks", "why"})
 """Members of a status or result that explain it to a reader. A new version of planloop may word them otherwise."""
 
@@ -253,7 +253,7 @@ def replay_lines(found: ReplayOutcome, plan: str) -> Iterator[str]:
     prompts = f", {quantities.pluralize(found.prompts, 'prompt')} the same" if found.prompts else ""
     if found.verdict == "same":
         again = quantities.pluralize(found.records - len(found.taken_over), "record")
-        yield f"{plan}: same: {again} came about again{prompts}, and the end state"
+        yield f"{plan}: same: {again} came about again{prompts}, and the final state"
         if found.taken_over:
             revs = ", ".join(str(rev) for rev in found.taken_over[:NOTES_SHOWN])
             yield f"    {len(found.taken_over)} that decide nothing did not, and stand as they were: rev {revs}"

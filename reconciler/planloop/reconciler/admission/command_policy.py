@@ -160,7 +160,7 @@ def _inside(task: JsonObject) -> Iterator[tuple[str, str]]:
 
 
 def _command(what: JsonObject) -> str:
-    """The command of a task or a check as a shell line; empty without one."""
+    """The command of a task or a check as a shell line, or empty."""
     if what.get("shell"):
         return str(what["shell"])
     return _line(what["argv"]) if what.get("argv") else ""

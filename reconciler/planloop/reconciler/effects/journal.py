@@ -19,7 +19,7 @@ from planloop.schemas.objects.call import CallResult, CallSpec, CallState, Effec
 from planloop.schemas.resource import Resource, Uid
 
 ACTOR: Final = "controller:journal"
-OUTCOME_UNKNOWN: Final = "the owner stopped while it ran, and nobody saw how it ended"
+OUTCOME_UNKNOWN: Final = "the owner stopped while it ran, so its outcome is unknown"
 """Why the outcome of a call is unknown. One text for all finders: a model reads it, and a replay compares it."""
 
 

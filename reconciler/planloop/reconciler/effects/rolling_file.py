@@ -36,14 +36,14 @@ class RollingFile:
         self._path.unlink(missing_ok=True)
 
     def read(self) -> bytes:
-        """The whole content; empty if there is no file."""
+        """The whole content; empty if the file does not exist."""
         try:
             return self._path.read_bytes()
         except OSError:
             return b""
 
     def end(self, bytes_max: int = 4096) -> bytes:
-        """The last `bytes_max` bytes; empty if there is no file."""
+        """The last `bytes_max` bytes; empty if the file does not exist."""
         try:
             with self._path.open("rb") as file:
                 return _end(file, bytes_max)

@@ -31,7 +31,7 @@ def truncate_output(output: bytes, shown_bytes: int = limits.OUTPUT_SHOWN_BYTES)
 
 
 def last_line(output: bytes, chars: int = 200) -> str:
-    """The last line that is not blank, at most `chars` characters of it; empty if there is none."""
+    """The last line that is not blank, at most `chars` characters of it, or empty."""
     for line in reversed(output[-4096:].decode(errors="replace").splitlines()):
         if line.strip():
             return line.strip()[:chars]

@@ -90,7 +90,7 @@ class LogReader(Protocol):
     """
 
     def last_rev(self) -> int:
-        """The newest durable revision, 0 if there is none."""
+        """The newest durable revision, or 0."""
         ...
 
     def records(self, query: RecordQuery) -> Iterator[LogEntry]:

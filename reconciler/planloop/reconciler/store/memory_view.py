@@ -84,7 +84,7 @@ class MemoryView:
         self._refs = _Index()
         self._rev = rev
         self.get: Callable[[str], Resource | None] = self._objects.get
-        """The object at an address, None if there is none. The most frequent read, so it is the dictionary's own."""
+        """The object at an address, or None. The most frequent read, so it is the dictionary's own."""
         for resource in objects:
             self._objects[resource.address] = resource
             self._reindex(resource.address, None, resource)

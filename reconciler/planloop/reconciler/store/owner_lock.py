@@ -70,7 +70,7 @@ def own_plan(folder: Path, *, now: float, stored_epoch: Callable[[Path], int]) -
 
 
 def current_owner(folder: Path) -> PlanOwner | None:
-    """The process that owns the plan, None if there is none. Cheap enough for every command."""
+    """The process that owns the plan, or None. Cheap enough for every command."""
     try:
         handle = os.open(state_files.owner_file(folder), os.O_RDONLY | os.O_CLOEXEC)
     except OSError:

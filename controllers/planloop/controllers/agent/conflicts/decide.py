@@ -187,7 +187,7 @@ def nearest_ancestor(one: str, other: str) -> Address | None:
 
 
 def nearest_able(view: View, at: Address | None) -> str:
-    """Return the agent at `at`, or its nearest ancestor, that can answer; PERSON if there is none."""
+    """Return the agent at `at`, or its nearest ancestor, that can answer, or PERSON."""
     while at is not None:
         if can_resolve(view, str(at)):
             return str(at)
@@ -196,7 +196,7 @@ def nearest_able(view: View, at: Address | None) -> str:
 
 
 def next_able_above(view: View, agent: str) -> str:
-    """Return the nearest ancestor of an agent that can answer; PERSON if there is none, and for PERSON."""
+    """Return the nearest ancestor of an agent that can answer, or PERSON, and for PERSON."""
     return PERSON if agent == PERSON else nearest_able(view, addresses.parse_address(agent).parent)
 
 

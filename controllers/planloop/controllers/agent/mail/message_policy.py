@@ -100,7 +100,7 @@ def is_topology_open(sender: Address, receiver: Address, allowed: Sequence[str])
 
 
 def open_bridge(view: View, one: str, other: str) -> str | None:
-    """Return the address of an open bridge between the agents, opened by a common ancestor; None if there is none."""
+    """Return the address of an open bridge between the agents, opened by a common ancestor, or None."""
     for each in view.list("thread"):
         if each.spec["kind"] != "bridge":
             continue

@@ -373,7 +373,7 @@ class FileTarget(Protocol):
         ...
 
     async def look(self) -> ContainerContent | None:
-        """Return the content, None if there is no file. Masked content has the digest of the unmasked content."""
+        """Return the content, or None if it does not exist. Masked content has the digest of the unmasked content."""
         ...
 
     async def replace(self, content: bytes, expected: str | None) -> bool:

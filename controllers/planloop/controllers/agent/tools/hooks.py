@@ -285,7 +285,7 @@ def _served(context: ToolContext) -> Sequence[Resource]:
 
 
 def _question(context: ToolContext) -> str | None:
-    """Return the id of the hook question that the caller has to answer; None if there is none."""
+    """Return the id of the hook question that the caller has to answer, or None."""
     asked = watchers.questions_answered(context.seen.status.mail.asked.values())
     return next((each.id for each in asked if each.kind == watchers.QUESTION_KEY), None)
 

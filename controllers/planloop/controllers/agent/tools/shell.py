@@ -182,7 +182,7 @@ def _files_of(space: Workspace, lock: str) -> Iterable[str]:
 
 
 def _digest(space: Workspace, path: str) -> str | None:
-    """The digest of a file; None if there is none. For a file too large to read, its metadata."""
+    """The digest of a file, or None. For a file too large to read, its metadata."""
     try:
         with _whole(space).spot(path, "read", "shell") as spot:
             return digest_at(spot, limits.LOCK_FILE_BYTES_MAX)

@@ -329,7 +329,7 @@ def _content(number: int, size: int, bytes_max: int) -> bytes:
 
 
 def digest_at(spot: OpenPath, bytes_max: int = limits.FILE_BYTES_MAX) -> str | None:
-    """Return the digest of the file at `spot`; None if there is no file."""
+    """Return the digest of the file at `spot`; None if the file does not exist."""
     try:
         os.stat(spot.name, dir_fd=spot.folder, follow_symlinks=False)
     except FileNotFoundError:

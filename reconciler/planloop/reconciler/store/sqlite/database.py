@@ -89,7 +89,7 @@ def open_for_reading(folder: Path) -> sqlite3.Connection:
     """
     path = state_files.log_file(folder)
     if not path.exists():
-        raise StoreFailed(f"there is no log at {path}", "the plan has not been applied yet: run `plan apply`")
+        raise StoreFailed(f"no log at {path}", "the plan has not been applied yet: run `plan apply`")
     with store_errors(path):
         try:
             return _connect_for_reading(path, "mode=ro")
@@ -194,14 +194,14 @@ def store_errors(path: Path) -> Iterator[None]:
 def _hint(error: Exception, path: Path) -> str:
     text = str(error).lower()
     if "full" in text or "no space" in text or "quota" in text or "too large" in text:
-        return f"free some disk space, then {AGAIN}: it goes on where the log ends"
+        return f"free some disk space, then {AGAIN}: the plan resumes"
     if path.is_dir():
         return f"a folder is in the place of the log: move {path} away, put the log back, then {AGAIN}"
     if isinstance(error, PermissionError) or "readonly" in text or "read-only" in text or "unable to open" in text:
         return f"make {path.parent} writable for this user, then {AGAIN}"
     if "locked" in text:
         return f"another program holds the log locked: close it, then {AGAIN}"
-    return f"check the disk, then {AGAIN}: it goes on where the log ends"
+    return f"check the disk, then {AGAIN}: the plan resumes"
 
 
 def read_meta(connection: sqlite3.Connection, key: str, default: int) -> int:
@@ -230,7 +230,7 @@ _DIGEST_BYTES: Final = 16  # Of each row: the sum detects damage, not an attack.
 
 
 def snapshot_rev(connection: sqlite3.Connection) -> int:
-    """The revision of the snapshot, 0 if there is none."""
+    """The revision of the snapshot, or 0."""
     try:
         return read_meta(connection, REV_KEY, 0)
     except StoreCorrupt:
@@ -336,7 +336,7 @@ def write_blob_row(connection: sqlite3.Connection, digest: str, content: bytes) 
 
 
 def read_blob(connection: sqlite3.Connection, folder: Path, digest: str) -> bytes | None:
-    """A blob of the log in the state folder `folder`; None if there is none. Raises StoreCorrupt if it is damaged."""
+    """A blob of the log in the state folder `folder`, or None. Raises StoreCorrupt if it is damaged."""
     found = connection.execute("SELECT CAST(content AS BLOB) FROM blobs WHERE digest = ?", (digest,)).fetchone()
     if found is not None:
         return _verified_blob(bytes(found[0] or b""), digest, "a row of `blobs` in the log")

@@ -104,7 +104,7 @@ class SqliteLogReader:
             rows = list(read_rows(connection, max(0, rev - 1), limit + 1 if rev else limit))
         if rev:
             if not rows or rows[0][0] != rev or rows[0][6] != checksum:
-                raise StoreCorrupt(rev, "is no longer in the log as it was read")
+                raise StoreCorrupt(rev, "has changed in the log since it was read")
             del rows[0]
         found = []
         for row in rows:
@@ -244,7 +244,7 @@ def _is_fold_of(connection: sqlite3.Connection, known: LoadedLog) -> bool:
 
 
 def _checksum_at(connection: sqlite3.Connection, rev: int) -> bytes:
-    """The checksum of the row at `rev`; GENESIS for 0. Raises StoreCorrupt if there is no such row."""
+    """The checksum of the row at `rev`; GENESIS for 0. Raises StoreCorrupt if that row is missing."""
     if rev == 0:
         return GENESIS
     found = connection.execute("SELECT checksum FROM log WHERE rev = ?", (rev,)).fetchone()

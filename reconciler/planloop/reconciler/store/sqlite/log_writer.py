@@ -220,7 +220,7 @@ class LogWriter:
 
 
 def _identity(path: str) -> tuple[int, int] | None:
-    """The device and inode of the file at `path`, None if there is none."""
+    """The device and inode of the file at `path`, or None."""
     try:
         about = os.stat(path)  # noqa: PTH116 - asked at every commit
     except OSError:

@@ -119,7 +119,7 @@ def _write(handle: int, lines: list[bytes]) -> None:
 
 
 def last_mirrored_rev(path: Path) -> int:
-    """The revision in the last whole line of the mirror, 0 if there is no such line."""
+    """The revision in the last whole line of the mirror, 0 if that line is missing."""
     try:
         with _opened(path) as file:
             line, _ = read_last_line(file.fileno())

@@ -31,7 +31,7 @@ MARK: Final = b"answer: "
 ACCESSIBLE: Final = "accessible"
 """Figure of a page: the share of its targets that a screen reader announces."""
 PROGRAMS: Final = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-NO_BROWSER: Final = "there is no Chromium on this machine: `apt-get install chromium`"
+NO_BROWSER: Final = "Chromium is not installed: `apt-get install chromium`"
 NO_PACKAGE: Final = "the Python package that drives the browser is missing: `pip install 'planloop[browser]'`"
 
 

@@ -56,7 +56,7 @@ class WayQueue:
     _left: list[tuple[int, ChoicePath]] = field(default_factory=lambda: [(0, ())])
 
     def next(self) -> ChoicePath | None:
-        """Return the next way to try; None if there is none."""
+        """Return the next way to try, or None."""
         if not self._left or self.most <= 0:
             return None
         self.most -= 1
