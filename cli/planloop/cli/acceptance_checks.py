@@ -135,10 +135,10 @@ class _Checks:
 
     async def _lack(self, spec: TaskSpec, encloser: Resource | None) -> str:
         """Return why the sandbox of a task is not available, with a fix; empty if it is available."""
-        wish = sandbox_request(None if encloser is None else encloser.spec.get("sandbox"))
-        if wish.container and spec.fork:
-            return f"`{wish.container}` shows {spec.fork}, which is created when the task starts"
-        if wish.container and isinstance(why := self.room(wish.container), str):
+        requested = sandbox_request(None if encloser is None else encloser.spec.get("sandbox"))
+        if requested.container and spec.fork:
+            return f"`{requested.container}` shows {spec.fork}, which is created when the task starts"
+        if requested.container and isinstance(why := self.room(requested.container), str):
             return why
-        answer = await self.surroundings.sandboxes.tried(wish)
+        answer = await self.surroundings.sandboxes.tried(requested)
         return "" if answer.is_had else f"{answer.why}; {answer.cure}"

@@ -61,8 +61,8 @@ def check_models(contestants: Iterable[Contestant], table: ModelTable, env: Mapp
         if who.kind == "model" and not (name := parse_model_name(who.ref)).tape:
             try:
                 found = router.find_route(name.real, table, RouteContext(env, folder))
-            except ModelFailed as fault:
-                raise CommandError(ExitCode.USAGE, f"--model {who.ref}: {fault}", ELSEWHERE) from None
+            except ModelFailed as problem:
+                raise CommandError(ExitCode.USAGE, f"--model {who.ref}: {problem}", ELSEWHERE) from None
             if "/" not in who.ref and (near := get_close_matches(who.ref, ("oracle", "nop"), n=1)):
                 raise CommandError(ExitCode.USAGE, f"unknown model `{who.ref}`", f"did you mean --model {near[0]}?")
             if found.is_litellm and find_spec("litellm") is None:

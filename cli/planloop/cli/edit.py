@@ -75,16 +75,16 @@ def _edited(access: PlanClient, path: Path, before: str) -> JsonObject | None:
         file = plan_file.compile_plan(access.place.root / path.name, text.encode())
         if not file.errors:
             return file.document
-        faults = plan_file.fault_text(file, color=False)
-        before = "".join(f"# {line}\n" for line in faults.splitlines()) + _body(text)
+        problems = plan_file.fault_text(file, color=False)
+        before = "".join(f"# {line}\n" for line in problems.splitlines()) + _body(text)
         path.write_text(before)
-        if not _wants_again(faults):
+        if not _wants_again(problems):
             raise CommandError(ExitCode.INVALID, "the edit has errors; nothing was changed", f"your text is in {path}")
 
 
-def _wants_again(faults: str) -> bool:
+def _wants_again(problems: str) -> bool:
     try:
-        return click.confirm(f"{faults}Edit again?", default=True)
+        return click.confirm(f"{problems}Edit again?", default=True)
     except click.Abort:
         return False  # Ctrl-C, or no terminal: the caller still prints where the text is.
 

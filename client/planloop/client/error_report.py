@@ -28,25 +28,25 @@ EXIT_OF_RULE: Final[Mapping[str, ExitCode]] = {
 def refused_error(verdict: JsonObject) -> CommandError:
     """Return the error for a refused patch."""
     faults = verdict["faults"]
-    lines = [violation_line(fault) for fault in faults]
-    hints = dict.fromkeys(fault["hint"] for fault in faults if fault["hint"])
+    lines = [violation_line(problem) for problem in faults]
+    hints = dict.fromkeys(problem["hint"] for problem in faults if problem["hint"])
     return CommandError(exit_code_of_rule(faults), "\n".join(lines), "\n".join(hints), label="refused")
 
 
 def exit_code_of_rule(faults: Sequence[JsonObject]) -> ExitCode:
     """Return the exit code of the most serious violation: refused, then conflict, then invalid."""
-    codes = {EXIT_OF_RULE.get(fault["rule"], ExitCode.REFUSED) for fault in faults}
+    codes = {EXIT_OF_RULE.get(problem["rule"], ExitCode.REFUSED) for problem in faults}
     return next(
         (code for code in (ExitCode.REFUSED, ExitCode.CONFLICT, ExitCode.INVALID) if code in codes), ExitCode.REFUSED
     )
 
 
-def violation_line(fault: JsonObject) -> str:
+def violation_line(problem: JsonObject) -> str:
     """Return one violation as text: location, message and rule."""
     from planloop.client.render.records import short_path
 
-    where = f"{short_path(tuple(fault['path']))}: " if fault["path"] else ""
-    return f"{where}{fault['message']} ({fault['rule']})"
+    where = f"{short_path(tuple(problem['path']))}: " if problem["path"] else ""
+    return f"{where}{problem['message']} ({problem['rule']})"
 
 
 # An unexpected exception. Errors of the environment (a full disk, no permission, a damaged log) are explained.

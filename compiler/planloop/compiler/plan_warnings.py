@@ -109,15 +109,15 @@ def _tell_agents(graph: Graph, faults: Problems) -> None:
 def _tell_agent(resolved: ResolvedAgent, boxes: Sequence[str], to: Pointer, faults: Problems) -> None:
     """`boxes` are the containers of the plan."""
     fields = resolved.fields
-    wish = sandbox_request(fields.get("sandbox"))
-    if wish.tier > CONTAINER:
-        _tell(faults, "P0408", f"unknown sandbox tier {wish.tier}", to, "the highest tier is 3, a container")
-    elif wish.tier == CONTAINER and not wish.container:
+    wanted = sandbox_request(fields.get("sandbox"))
+    if wanted.tier > CONTAINER:
+        _tell(faults, "P0408", f"unknown sandbox tier {wanted.tier}", to, "the highest tier is 3, a container")
+    elif wanted.tier == CONTAINER and not wanted.container:
         hint = "name a container of the plan: `sandbox: {container: name}`"
         _tell(faults, "P0408", "sandbox tier 3 needs a container", to, hint)
-    elif wish.container and wish.container not in boxes:
-        hint = did_you_mean(wish.container, boxes) if boxes else "declare it under `containers:`"
-        _tell(faults, "P0408", f"unknown container `{wish.container}` for a sandbox", to, hint)
+    elif wanted.container and wanted.container not in boxes:
+        hint = did_you_mean(wanted.container, boxes) if boxes else "declare it under `containers:`"
+        _tell(faults, "P0408", f"unknown container `{wanted.container}` for a sandbox", to, hint)
     if "outside" in fields and not is_mcp_client(fields["outside"]) and fields.get("lock", "off") != "off":
         summary = "`lock` has no effect on a program that writes files itself"
         faults.warn_on_key("P0412", summary, "list the paths under `locks` of the task", to=(*to, "lock"))

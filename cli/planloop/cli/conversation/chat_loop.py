@@ -334,8 +334,8 @@ class ChatLoop:
             case slash_commands.SlashCommand() as command:
                 self._perform(command)
             case slash_commands.InvalidLine(name, near):
-                cure = f"did you mean /{near}?" if near else "/help lists the commands"
-                self._terminal.note(f"unknown command /{name}; {cure}")
+                hint = f"did you mean /{near}?" if near else "/help lists the commands"
+                self._terminal.note(f"unknown command /{name}; {hint}")
             case slash_commands.EmptyLine():
                 pass
 

@@ -34,10 +34,10 @@ def diagnostic_text(
 
     At most `most` are shown and the rest counted. Ends with a line break unless there is nothing to say.
     """
-    faults = sort_diagnostics(diagnostics)
-    blocks = [_block(fault, texts, color) for fault in faults[:most]]
-    if len(faults) > most:
-        blocks.append(f"… and {len(faults) - most} more\n")
+    problems = sort_diagnostics(diagnostics)
+    blocks = [_block(problem, texts, color) for problem in problems[:most]]
+    if len(problems) > most:
+        blocks.append(f"… and {len(problems) - most} more\n")
     return "".join(blocks)
 
 
@@ -63,12 +63,12 @@ def diagnostic_json(diagnostic: Diagnostic) -> JsonObject:
 
 def diagnostics_text(diagnostics: Iterable[Diagnostic]) -> JsonObject:
     """Return all errors for programs, in file order and complete."""
-    faults = sort_diagnostics(diagnostics)
-    errors = sum(fault.severity == "error" for fault in faults)
+    problems = sort_diagnostics(diagnostics)
+    errors = sum(problem.severity == "error" for problem in problems)
     return {
-        "diagnostics": [diagnostic_json(fault) for fault in faults],
+        "diagnostics": [diagnostic_json(problem) for problem in problems],
         "error_count": errors,
-        "warning_count": len(faults) - errors,
+        "warning_count": len(problems) - errors,
     }
 
 
@@ -76,17 +76,17 @@ def _pointer_text(tokens: tuple[str, ...] | None) -> str | None:
     return None if tokens is None else json_pointer.render_pointer(tokens)
 
 
-def _block(fault: Diagnostic, texts: Mapping[str, str], color: bool) -> str:
+def _block(problem: Diagnostic, texts: Mapping[str, str], color: bool) -> str:
     def paint(style: str, text: str) -> str:
         return f"{_STYLES[style]}{text}{_PLAIN}" if color else text
 
-    title = paint(fault.severity, f"{fault.severity}[{fault.code}]")
-    lines = [f"{paint('bold', _place(fault.span, fault.pointer))}{title}: {_prose(fault.summary)}"]
-    if fault.span:
-        lines += _excerpt(fault.span, texts, paint)
-    if fault.hint:
-        lines.append(f"  {paint('bold', 'help:')} {_prose(fault.hint)}")
-    lines += [f"  {paint('bold', 'note:')} {_related(related)}" for related in fault.related]
+    title = paint(problem.severity, f"{problem.severity}[{problem.code}]")
+    lines = [f"{paint('bold', _place(problem.span, problem.pointer))}{title}: {_prose(problem.summary)}"]
+    if problem.span:
+        lines += _excerpt(problem.span, texts, paint)
+    if problem.hint:
+        lines.append(f"  {paint('bold', 'help:')} {_prose(problem.hint)}")
+    lines += [f"  {paint('bold', 'note:')} {_related(related)}" for related in problem.related]
     return "\n".join(lines) + "\n"
 
 

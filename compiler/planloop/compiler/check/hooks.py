@@ -101,27 +101,27 @@ def check_rules(made: MadeHook, toolsets: Toolsets, faults: Problems) -> None:
         kept=rule_state_of(*rules.values()) if rules else None,
     )
     for name, rule in rules.items():
-        for fault in rule_problems(rule, remade(around, is_first=name == "first")):
-            _tell_of_rule(fault, made, (name,), faults)
+        for problem in rule_problems(rule, remade(around, is_first=name == "first")):
+            _tell_of_rule(problem, made, (name,), faults)
     _tell_misspelled(made, faults)
     ends = fields.get("expires", {}).get("when")
-    for fault in (
+    for problem in (
         condition_problems(ends, around) if ends is not None else ()
     ):  # It is looked at where the hook is asked.
-        _tell_of_rule(fault, made, ("expires", "when"), faults)
+        _tell_of_rule(problem, made, ("expires", "when"), faults)
 
 
-def _tell_of_rule(fault: ValueProblem, made: MadeHook, part: Pointer, faults: Problems) -> None:
+def _tell_of_rule(problem: ValueProblem, made: MadeHook, part: Pointer, faults: Problems) -> None:
     """Report the problem where its value is written. The value of a setting is written at the hook."""
-    place = (*part, *fault.at)
-    if fault.code == "P0210" and faults.is_at((*made.to, *place)):
+    place = (*part, *problem.at)
+    if problem.code == "P0210" and faults.is_at((*made.to, *place)):
         return  # What the clause was to do is what could not be read.
     name = _setting_at(made.written, place, made.settings)
     if name is None:
-        _tell(fault, (*made.to, *part), faults)
+        _tell(problem, (*made.to, *part), faults)
         return
     to = (*made.to, "settings", name) if name in made.own else (*made.to, *place)
-    told = ValueProblem((), fault.code, f"invalid value for setting `{name}`: {fault.summary}", fault.hint)
+    told = ValueProblem((), problem.code, f"invalid value for setting `{name}`: {problem.summary}", problem.hint)
     if not faults.is_at(to):
         _tell(told, to, faults)
 
@@ -147,10 +147,10 @@ def _width(item: Json, settings: JsonObject) -> int:
 
 def _tell_misspelled(made: MadeHook, faults: Problems) -> None:
     """Names of effects that there are not, whose values could not be read either."""
-    for fault in () if faults.are_many else tuple(faults.found):
-        to = fault.diagnostic.pointer or ()
+    for problem in () if faults.are_many else tuple(faults.found):
+        to = problem.diagnostic.pointer or ()
         if len(to) == len(made.to) + 3 and to[:-2] in ((*made.to, "rule"), (*made.to, "first")):
-            for wrong in rule_problems({to[-1]: "x"}) if fault.diagnostic.code == "P0206" else ():
+            for wrong in rule_problems({to[-1]: "x"}) if problem.diagnostic.code == "P0206" else ():
                 _tell(wrong, to[:-1], faults)
 
 
@@ -158,9 +158,9 @@ def _tools_of(toolsets: Toolsets) -> KnownTools:
     return KnownTools(toolsets.is_tool, tuple(toolsets.servers), is_open=bool(toolsets.servers))
 
 
-def _tell(fault: ValueProblem, to: Pointer, faults: Problems) -> None:
-    tell = faults.on_key if fault.is_key else faults.add
-    tell(fault.code, fault.summary, fault.hint, to=(*to, *fault.at))
+def _tell(problem: ValueProblem, to: Pointer, faults: Problems) -> None:
+    tell = faults.on_key if problem.is_key else faults.add
+    tell(problem.code, problem.summary, problem.hint, to=(*to, *problem.at))
 
 
 def _check_match(fields: Mapping[str, Json], to: Pointer, toolsets: Toolsets, faults: Problems) -> None:
@@ -177,8 +177,8 @@ def _check_match(fields: Mapping[str, Json], to: Pointer, toolsets: Toolsets, fa
             "P0223", f"invalid call pattern `{written}`", "write it as `shell(git *)` or `write(src/**)`", to=here
         )
     else:
-        for fault in call_pattern_problems(written, _tools_of(toolsets)):
-            _tell(fault, here, faults)
+        for problem in call_pattern_problems(written, _tools_of(toolsets)):
+            _tell(problem, here, faults)
 
 
 def _is_existing_wrong(agent: Json, to: Pointer, faults: Problems) -> bool:
@@ -200,7 +200,7 @@ def _check_matcher(written: str, here: Pointer, faults: Problems) -> None:
     """Scripts of that contract come with their matchers: names there, joined by `|`, or a regular expression."""
     try:
         compile_linear_regex("" if written == "*" else written)
-    except UnsupportedRegex as fault:
+    except UnsupportedRegex as problem:
         faults.add(
-            "P0223", f"invalid call matcher `{written}`: {fault}", "write it as `Write|Edit` or `mcp__.*`", to=here
+            "P0223", f"invalid call matcher `{written}`: {problem}", "write it as `Write|Edit` or `mcp__.*`", to=here
         )

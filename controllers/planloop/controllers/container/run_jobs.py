@@ -55,10 +55,10 @@ class LogJob:
                     output.add(masked.feed(piece))
                 output.add(masked.flush())
                 break
-            except EngineFailed as fault:
-                if fault.reason not in HEALS:
-                    if fault.reason is not EngineErrorReason.NOT_FOUND:
-                        output.add(f"--- its output is not available: {fault}\n".encode())
+            except EngineFailed as failure:
+                if failure.reason not in HEALS:
+                    if failure.reason is not EngineErrorReason.NOT_FOUND:
+                        output.add(f"--- its output is not available: {failure}\n".encode())
                     break
             failures += 1
             await self.context.clock.sleep(container_backoff_s(failures))
@@ -231,8 +231,8 @@ class StopJobs:
             return
         try:
             await self.act(writer, found)
-        except EngineFailed as fault:
-            await writer.write(records.stuck_merge(fault, self.context.clock.now()))
+        except EngineFailed as failure:
+            await writer.write(records.stuck_merge(failure, self.context.clock.now()))
 
 
 async def stop_container(writer: ContainerStatusWriter, found: SeenContainer) -> None:
@@ -278,10 +278,10 @@ async def update_limits(writer: ContainerStatusWriter, found: SeenContainer) -> 
     wanted, refused = ContainerLimits(spec.cpu, spec.memory_bytes, spec.pids), ""
     try:
         await writer.context.engine.update(found.id, wanted)
-    except EngineFailed as fault:
-        if fault.reason in HEALS:
+    except EngineFailed as failure:
+        if failure.reason in HEALS:
             raise
-        refused = f"its limits were not changed: {fault}"
+        refused = f"its limits were not changed: {failure}"
     updated = await writer.look(found.id, {"stuck": None})
     if not refused and updated is not None and updated.bound != wanted:
         refused = _NOT_ENFORCED

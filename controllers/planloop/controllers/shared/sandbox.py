@@ -27,11 +27,11 @@ from planloop.schemas.resource import Resource
 class SandboxSupport(Protocol):
     """Which sandboxes this machine supports."""
 
-    def known(self, wish: SandboxRequest) -> SandboxAvailability | None:
+    def known(self, wanted: SandboxRequest) -> SandboxAvailability | None:
         """Return the result of the last try; None if the sandbox was not tried yet."""
         ...
 
-    async def tried(self, wish: SandboxRequest) -> SandboxAvailability:
+    async def tried(self, wanted: SandboxRequest) -> SandboxAvailability:
         """Try the sandbox by running a command in it, unless the last result is still valid."""
         ...
 
@@ -40,13 +40,13 @@ class _Fixed:
     def __init__(self, tier_max: int) -> None:
         self._tier_max = tier_max
 
-    def known(self, wish: SandboxRequest) -> SandboxAvailability | None:
-        if wish.tier <= self._tier_max:
+    def known(self, wanted: SandboxRequest) -> SandboxAvailability | None:
+        if wanted.tier <= self._tier_max:
             return SANDBOX_AVAILABLE
-        return SandboxAvailability(False, f"{wish.words} is not available here", "plan apply runs such plans")
+        return SandboxAvailability(False, f"{wanted.words} is not available here", "plan apply runs such plans")
 
-    async def tried(self, wish: SandboxRequest) -> SandboxAvailability:
-        return self.known(wish) or SANDBOX_AVAILABLE
+    async def tried(self, wanted: SandboxRequest) -> SandboxAvailability:
+        return self.known(wanted) or SANDBOX_AVAILABLE
 
 
 ALL_SANDBOXES: Final[SandboxSupport] = _Fixed(tier_max=1_000)
@@ -69,22 +69,22 @@ def requested_sandbox(view: View, agent: JsonObject, folder: PurePath) -> Comman
 
     `folder` is the absolute folder of the plan or of a fork, without links: both contain the plan's file.
     """
-    wish = sandbox_request(agent.get("sandbox"))
-    if wish.tier < BUBBLEWRAP and wish.memory_bytes is None and wish.processes is None:
+    wanted = sandbox_request(agent.get("sandbox"))
+    if wanted.tier < BUBBLEWRAP and wanted.memory_bytes is None and wanted.processes is None:
         return None
     rights, plan = agent["rights"], next(iter(view.list("plan")), None)
     control_files = steering_files(plan_file_name(plan), rights.get("guarded", ()))
     return CommandSandbox(
-        tier=wish.tier,
-        container=wish.container,
-        readable=() if wish.is_alone else (str(folder),),
-        is_alone=wish.is_alone,
+        tier=wanted.tier,
+        container=wanted.container,
+        readable=() if wanted.is_alone else (str(folder),),
+        is_alone=wanted.is_alone,
         guarded=tuple(str(folder / path) for path in control_files),
         held=tuple(str(folder / path) for path in mounted_folders(view)),
         network=bool(rights["network"]),
         hosts=tuple(rights.get("hosts", ())),
-        memory_bytes=wish.memory_bytes,
-        processes=wish.processes,
+        memory_bytes=wanted.memory_bytes,
+        processes=wanted.processes,
     )
 
 

@@ -73,7 +73,7 @@ def rule_problems(rule: Json, around: RuleScope = _UNKNOWN) -> tuple[ValueProble
     reading = _Reading(around if around.kept is not None else remade(around, kept=rule_state_of(rule)), around.called)
     numbered = isinstance(rule, list)
     places = (((str(index),) if numbered else (), clause) for index, clause in enumerate(clauses))
-    return tuple(fault for at, clause in places for fault in reading.clause(clause, at))
+    return tuple(problem for at, clause in places for problem in reading.clause(clause, at))
 
 
 def condition_problems(condition: Json, around: RuleScope = _UNKNOWN) -> tuple[ValueProblem, ...]:
@@ -493,9 +493,9 @@ def _equals(test: Json) -> Iterator[str]:
 def _pattern(pattern: str, at: ValuePath) -> RuleProblems:
     try:
         compile_linear_regex(pattern)
-    except UnsupportedRegex as fault:
+    except UnsupportedRegex as problem:
         yield ValueProblem(
-            at, "P0223", f"`{pattern}` is not a regular expression for rules: {fault}", "use `like` for stars"
+            at, "P0223", f"`{pattern}` is not a regular expression for rules: {problem}", "use `like` for stars"
         )
 
 
