@@ -24,10 +24,15 @@ TWO = "plan: other\nrun: 'true'\n"
 @pytest.mark.parametrize(
     ("words", "code", "error", "cure"),
     [
-        (["--plan", "nobody"], 6, "no plan `nobody`", "known here: demo"),
-        (["--host", "0.0.0.0"], 2, "can be reached by other machines, and there is no TLS", "--tls-cert"),
-        (["--host", "no.such.host.invalid"], 2, "no address is known for --host", "an address of this machine"),
-        (["--host", "203.0.113.7", "--insecure"], 1, "cannot listen on 203.0.113.7", "no address of this machine"),
+        (["--plan", "nobody"], 6, "unknown plan `nobody`", "plans here: demo"),
+        (["--host", "0.0.0.0"], 2, "other machines can reach 0.0.0.0", "--tls-cert"),
+        (["--host", "no.such.host.invalid"], 2, "--host no.such.host.invalid", "an address of this machine"),
+        (
+            ["--host", "203.0.113.7", "--insecure"],
+            1,
+            "cannot listen on 203.0.113.7",
+            "this machine does not have this address",
+        ),
         (["--tls-key", "key.pem"], 2, "--tls-key is given without --tls-cert", "give both"),
         (["--tls-cert", "none.pem"], 2, "cannot use none.pem: No such file", "PEM files"),
         (["--tls-cert", "task.yaml"], 2, "cannot use task.yaml", "PEM files"),
@@ -60,7 +65,7 @@ def test_of_several_plans_it_asks_which(tmp_path: Path) -> None:
     folder.done(TWO)
 
     said = folder.run("serve", "--port", "0")
-    assert (said.code, "say which with --plan: demo, other" in said.err) == (2, True)
+    assert (said.code, "choose one with --plan: demo, other" in said.err) == (2, True)
     with served(tmp_path, "--plan", "other") as gateway:
         assert gateway.ask("GET", "/v1/session").json["plan"] == "other"
 

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.anyio
 
 ASKS = f"""
     - call: {{contest: {{paths: [{PATH}], intent: a new field, proposal: "you first, then I"}}}}
-    - expect: {{contains: conflict/1 stands between you and `front`}}
+    - expect: {{contains: conflict/1 is open between you and `front`}}
     - when: {{message: goon}}
       done: x
 """
@@ -125,7 +125,7 @@ async def test_contesting_again_joins_the_conflict_that_stands_and_another_file_
 
 async def test_a_person_rules_and_the_same_ruling_made_twice_is_made_once(tmp_path: Path) -> None:
     front = """
-        - when: {message: "`back` has `src/api.py` next"}
+        - when: {message: "`back` gets `src/api.py` next"}
           call: {release: {}}
         - when: {message: goon}
           done: x
@@ -263,9 +263,9 @@ async def test_a_conflict_is_over_when_a_party_ends_is_removed_or_begins_anew(tm
         assert (
             why
             in {
-                "ended": ("the task of `front` is done", "`front` has let go"),
-                "removed": ("`front` is gone", "`front` has let go"),
-                "restarted": ("`front` has begun anew", "`front` has let go"),
+                "ended": ("the task of `front` is done", "`front` released the lock"),
+                "removed": ("`front` is gone", "`front` released the lock"),
+                "restarted": ("`front` has restarted", "`front` released the lock"),
             }[end]
         )
         assert holder(here) in ("", "agent/front")
@@ -333,11 +333,11 @@ agent:
   script:
     - when: {{message: "resolve("}}
       call: {{resolve: {{conflict: conflict/1, how: release}}}}
-    - expect: {{error: Declared, contains: holds it by its `locks` in the plan}}
+    - expect: {{error: Declared, contains: under `locks` in the plan}}
     - call: {{resolve: {{conflict: conflict/1, how: merge}}}}
     - expect: {{error: NoAgent, contains: could do both}}
     - call: {{resolve: {{conflict: conflict/1, how: fork, for_agent: front}}}}
-    - expect: {{error: NoAgent, contains: ends where it began}}
+    - expect: {{error: NoAgent, contains: cannot move to a branch}}
     - call: {{resolve: {{conflict: conflict/1, how: cancel, for_agent: front}}}}
     - expect: ok
     - when: {{children: ended}}
@@ -396,7 +396,7 @@ async def test_nobody_is_told_to_let_go_of_what_its_task_declares_whatever_else_
 
 async def test_an_order_that_was_overruled_leaves_nothing_in_the_plan_and_keeps_nobody_back(tmp_path: Path) -> None:
     front = """
-        - when: {message: "`back` has `src/api.py` next"}
+        - when: {message: "`back` gets `src/api.py` next"}
           call: {release: {}}
         - expect: ok
         - when: {message: goon}
@@ -429,7 +429,7 @@ async def test_when_it_is_over_one_record_is_left_with_all_who_were_in_it_and_th
     tmp_path: Path,
 ) -> None:
     front = """
-        - when: {message: "`back` has `src/api.py` next"}
+        - when: {message: "`back` gets `src/api.py` next"}
           call: {release: {}}
         - expect: ok
         - when: {message: goon}
@@ -495,7 +495,7 @@ async def test_what_a_task_reads_of_a_ruling_goes_when_another_takes_its_place(t
         assert isinstance(await rule(here, HUMAN_CLI, "release"), PatchAccepted)
         told = [here.get(f"task/{name}").spec.get("rulings", []) for name in ("front", "back")]
         assert [len(one) for one in told] == [1, 0]
-        assert "`back` has `src/api.py` next" in told[0][0]
+        assert "`back` gets `src/api.py` next" in told[0][0]
         (tmp_path / "on").touch()
         await over(here)
 

@@ -123,12 +123,12 @@ def why_over(view: View, spec: ConflictSpec, status: ConflictStatus) -> str:
     asks, ruling = status.parties[spec.wants], status.ruling
     if ruling is None:
         if asks.call and not is_waiting_for_lock(view, asks.call):
-            return f"{party_name(spec.wants)} waits no more"
-        return "" if locks_of_party(view, spec.holds, status.paths) else f"{party_name(spec.holds)} has let go"
+            return f"{party_name(spec.wants)} no longer waits"
+        return "" if locks_of_party(view, spec.holds, status.paths) else f"{party_name(spec.holds)} released the lock"
     if ruling.how == "sequence" or not is_followed(view, spec, status, ruling):
         return ""  # A sequence ends when the task of a party ends, which is checked above.
     yields = yielding_party(spec, ruling)
-    return f"{party_name(yields)} {'has let go' if yields == spec.holds else 'gives way'}"
+    return f"{party_name(yields)} {'released the lock' if yields == spec.holds else 'no longer waits'}"
 
 
 def will_follow(view: View, spec: ConflictSpec, status: ConflictStatus, ruling: Ruling) -> bool:
@@ -161,7 +161,7 @@ def _gone(view: View, agent: str, party: ConflictParty | None) -> str:
     if found is None or party is None or found.deleting or found.uid != party.uid:
         return f"{party_name(agent)} is gone"
     if found.status.get("incarnation", 0) != party.incarnation:
-        return f"{party_name(agent)} has begun anew"
+        return f"{party_name(agent)} has restarted"
     task = view.get(task_of_party(view, agent))
     if task is None or task.deleting:
         return f"{party_name(agent)} is gone"
@@ -257,7 +257,7 @@ def decide_conflict(view: View, spec: ConflictSpec, status: ConflictStatus, now:
     if status.state == OPEN and status.before != PERSON:
         if not can_resolve(view, status.before):
             to = next_able_above(view, status.before)
-            return RouteConflict(to, status.raised, f"{status.before} takes no turns now")
+            return RouteConflict(to, status.raised, f"{status.before} cannot answer now")
         if incarnation_of(view, status.before) != status.told:
             return RouteConflict(status.before, status.raised, "")
     return ConflictRest(status.due_at)
@@ -269,7 +269,7 @@ def _raised(view: View, status: ConflictStatus) -> ConflictStep:
     to = PERSON if is_last else next_able_above(view, status.before)
     if status.ruling is not None:
         by = describe_author(status.ruling.by)
-        return RouteConflict(to, raised, f"{by} ruled `{status.ruling.how}`, and nobody gave way")
+        return RouteConflict(to, raised, f"{by} ruled `{status.ruling.how}`, but the ruling was not followed")
     return RouteConflict(to, raised, f"{status.before} did not answer in {limits.CONFLICT_ANSWER_S:.0f} s")
 
 

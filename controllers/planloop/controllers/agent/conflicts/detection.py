@@ -393,9 +393,9 @@ def resolve_instructions(address: str, spec: ConflictSpec) -> str:
     ways = ((how, spec.usual(how).partition("/")[2], words) for how, words in spec.ways().items())
     lines = "\n".join(f"- {how} (for_agent='{who}'): {words}" for how, who, words in ways)
     return (
-        f"You are above both: say how it goes on with `resolve(conflict='{address}', how=…, for_agent=…, plan=…)`.\n"
-        f"{lines}\nThe other one as `for_agent` has each the other way round. `plan` is what they are told of it. "
-        "If you do not answer soon it goes to the one above you."
+        f"You are their common ancestor: decide with `resolve(conflict='{address}', how=…, for_agent=…, plan=…)`.\n"
+        f"{lines}\nWith the other agent as `for_agent`, each applies the other way round. `plan` is your message "
+        "to both. If you do not answer soon, the conflict goes to your nearest ancestor or a person."
     )
 
 

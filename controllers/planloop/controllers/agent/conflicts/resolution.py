@@ -48,7 +48,7 @@ from planloop.schemas.objects.lock import lock_status_from_json
 from planloop.schemas.resource import Resource
 
 YIELDING_NOTE: Final = (
-    "What you hold of it goes with the end of your turn, or now with `release`; read it again before you write"
+    "Your locks on it end with your turn, or now with `release`; read the files again before you write"
 )
 """What happens to the locks of a holder that yields."""
 
@@ -108,10 +108,10 @@ def yielding_call_result(made: ResolutionDraft) -> str:
     """Return the result of the waiting call of a party that yields: the ruling in one line, then the next step."""
     by, plan = describe_author(made.ruling.by), f": {made.ruling.plan}" if made.ruling.plan else ""
     ways = {
-        "fork": "Do it again: it is done in your branch.",
-        "merge": "Go on with what else you have to do.",
+        "fork": "Repeat the call: it runs in your branch.",
+        "merge": "Continue with your other work.",
     }
-    rest = " ".join((f"{by} ruled it{plan}.", "Nothing was done.", ways.get(made.ruling.how, "")))
+    rest = " ".join((f"{by} decided{plan}.", "Nothing was done.", ways.get(made.ruling.how, "")))
     return f"{made.conflict.address}: {_gist(made)}\n{rest.rstrip()}"
 
 
@@ -120,15 +120,13 @@ def _gist(made: ResolutionDraft) -> str:
     other, paths = party_name(made.stays), made.paths
     match made.ruling.how:
         case "fork":
-            return (
-                "you work in a branch of your own from now on, and what you do there is merged when your task is done"
-            )
+            return "you work in a branch of your own from now on; it is merged when your task is done"
         case "merge":
             return f"{other} does your part on {paths} too: leave it alone"
         case "sequence":
-            return f"{other} goes first on {paths}, and you when its task has ended"
+            return f"{other} goes first on {paths}; you continue when its task has ended"
         case _ if made.yields == made.spec.holds:
-            return f"{other} has {paths} next"
+            return f"{other} gets {paths} next"
         case _:
             return f"{other} keeps {paths}: do something else, or take it later"
 

@@ -177,7 +177,7 @@ def contest(
     words = ". ".join(_describe_opened(context, one) for one in made)
     found = [one.address for one in made]
     changes = tuple(change for one in made for change in one.changes)
-    return Settlement(success(f"{words}. You are told the ruling", {"conflicts": found}), changes)
+    return Settlement(success(f"{words}. You get a message with the ruling", {"conflicts": found}), changes)
 
 
 def _describe_opened(context: ToolContext, made: OpenedConflict) -> str:
@@ -185,8 +185,8 @@ def _describe_opened(context: ToolContext, made: OpenedConflict) -> str:
     above = decide.nearest_ancestor(context.agent, made.against)
     before = decide.nearest_able(context.services.store.view, above)
     where = "a person" if before == PERSON else before
-    stands = "stands" if made.is_new else "stands already"
-    return f"{made.address} {stands} between you and {party_name(made.against)}; it comes before {where}"
+    opened = "is open" if made.is_new else "was already open"
+    return f"{made.address} {opened} between you and {party_name(made.against)}; {where} decides"
 
 
 async def resolve(
