@@ -27,7 +27,7 @@ def test_whoever_looks_at_a_plan_sees_what_a_request_asks_for_and_how_it_is_answ
     with folder.started("demo.plan.yaml") as owner:
         asked = owner.until(r" by agent/\.: ")
         said(asked.rstrip(), "agent/", WAYS)
-        owner.until(r"blocked +plan/demo .*yes to approval/root.1, plan: first x.*plan approve approval/root.1$")
+        owner.until(r"blocked +plan/demo .* answer approval/root.1: plan: first x.*plan approve approval/root.1$")
 
         said_in(folder.run("get", "approvals").out)
         whole = folder.run("describe", "approval/root.1").out
@@ -48,7 +48,7 @@ def test_whoever_looks_at_a_plan_sees_what_a_request_asks_for_and_how_it_is_answ
 def test_the_live_tree_shows_what_is_asked_for_and_the_command_that_answers(folder: Folder) -> None:
     folder.write("demo.plan.yaml", PLAN)
     with terminal(folder, "apply", "demo.plan.yaml") as screen:
-        screen.until("approval/root.1 waits, by agent/.: plan: first x")
+        screen.until("approval/root.1 is pending, by agent/.: plan: first x")
         screen.until("plan reject")
         screen.until("1 approval waiting")
         assert folder.run("approve", "approval/root.1").code == 0

@@ -145,7 +145,7 @@ def test_every_command_answers_and_a_slip_is_told_what_may_have_been_meant(folde
         assert "/help lists" in said.err
         golden_text.said_in(said.err)
         assert "patched, rev" in said.out
-        assert "nothing waits" in said.err
+        assert "no pending approvals" in said.err
         assert said.code == 0
         assert folder.json("get", "task/.")["spec"]["notes"] == "be quick"
 

@@ -77,9 +77,9 @@ def test_what_cannot_be_written_or_restored_is_told_with_a_cure(folder: Folder, 
         )
         found = [chat(folder, f"{line}\n", ".").err for line in lines]
         assert [line for line, err in zip(lines, found, strict=True) if "help: " not in err] == [], found
-        words = ("exists", "cannot be written", "needs a file", "no one agent", "a child `ann` already", "torn",
-                 "digest is another", "no dump of an agent", "it is not text", "cannot be read", "needs a file",
-                 "not an id")  # fmt: skip
+        words = ("exists", "cannot be written", "requires a file", "no single agent", "a child `ann` already",
+                 "truncated", "digest does not match", "not a dump of an agent", "not text", "cannot be read",
+                 "requires a file", "not an id")  # fmt: skip
         assert [(word, err) for word, err in zip(words, found, strict=True) if word not in err] == []
         assert list(folder.states()) == ["task/.", "task/ann"]
         assert (folder.path / "ann.jsonl").read_text() == whole
@@ -141,6 +141,6 @@ def test_talkwith_reaches_the_agent_behind_a_hook_by_the_name_of_the_hook(folder
     with staying(folder, FAMILY):
         for name in ("careful", "hook/ann/careful", "~careful"):
             said = chat(folder, f"/talkwith {name}\n", "ann")
-            assert "now with agent/ann/~careful" in said.out, said
+            assert "agent/ann/~careful" in said.out, said
         plain = chat(folder, "/talkwith plain\n/talkwith hook/ann/carefull\n", "ann").err
         assert "hook/ann/plain" in plain and "hook/ann/careful" in plain and plain.count("help: ") == 2

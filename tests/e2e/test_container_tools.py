@@ -144,9 +144,9 @@ def test_what_an_agent_may_not_have_of_a_container_is_refused_by_name(folder: Fo
 - call: {{container: {{name: a, image: {IMAGE}, more: {{cap-add: [NET_ADMIN]}}}}}}
 - expect: {{error: Refused, contains: "capabilities"}}
 - call: {{plan_patch: {{ops: [{{op: add, path: /containers/theirs/env, value: {{A: "1"}}}}]}}}}
-- expect: {{error: Refused, contains: "only people change it"}}
+- expect: {{error: Refused, contains: "only people may change it"}}
 - call: {{container_stop: {{name: theirs}}}}
-- expect: {{error: Refused, contains: "only people change it"}}
+- expect: {{error: Refused, contains: "only people may change it"}}
 - call: {{container_exec: {{name: theirs, command: "touch /plan/task.yaml; ls -A /plan/.plan"}}}}
 - expect: {{contains: "Read-only file system", not: team}}
 - done: "kept out"
@@ -317,7 +317,7 @@ tasks:
         folder.run("send", "debug", "now break it")
         assert folder.run("wait", "container/sut", "--for", "condition=Ready=False", "--timeout", "30s").code == 0
         over = folder.run("chat", "container/sut").text
-        assert "the conversation ends with it" in over
+        assert "the conversation ends" in over
         golden_text.said_in(over, "container/sut")
         while "container failed" not in folder.run("logs", "agent/debug").text:
             pass  # The message reaches its agent a moment later; the test's timeout is the limit.

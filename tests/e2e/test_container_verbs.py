@@ -228,7 +228,7 @@ def test_doctor_says_where_the_engine_is_or_how_to_get_one(
 ) -> None:
     found = next(line for line in folder.run("doctor").out.splitlines() if " containers " in line)
     assert re.search(rf"(docker|podman) \d\S* at {yard.address}", found)
-    assert re.search("limits of .*memory.* hold", found)
+    assert re.search("limits of .*memory", found)
 
     monkeypatch.setenv("DOCKER_HOST", f"unix://{folder.path}/nobody")
     said = folder.run("doctor")
@@ -278,7 +278,7 @@ def test_a_plan_that_failed_ends_with_what_would_help_the_one_that_failed_first(
         [
             "help: there are shell, python, node, clojure, typescript, clojurescript",
             "help: plan describe container/z · plan logs container/z",
-            "help: plan apply p.yaml tries it again",
+            "help: plan apply p.yaml retries it",
         ],
     )
 

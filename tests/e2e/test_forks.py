@@ -113,4 +113,4 @@ def test_of_a_task_that_failed_nobody_says_that_its_fork_is_being_worked_in(tmp_
     folder = Folder(tmp_path)
     folder.write("f.plan.yaml", "plan: f\ntasks: {t: {fork: true, run: 'exit 1'}}\n")
     assert folder.run("apply", "f.plan.yaml").code == 10
-    assert "its work is in its working tree" in folder.run("get", "forks").out
+    assert [each["status"]["state"] for each in folder.json("get", "forks")] == ["ready"]

@@ -47,7 +47,7 @@ def test_an_edited_prompt_file_is_what_the_model_reads_at_its_next_turn(folder: 
         with folder.started("--yes", "hot.plan.yaml") as owner:
             owner.until("running .*task/t")
             folder.write("prompt.md", "Speak like a poet.\n")
-            owner.until("~ agent/t prompt by a file that it uses")
+            owner.until("~ agent/t prompt ")
             folder.write("go", "")
             assert owner.ended() == 0
 
@@ -63,7 +63,7 @@ def test_an_edited_bundle_gives_an_agent_its_tools_at_its_next_turn(folder: Fold
             owner.until("running .*task/t")
             bundle = (folder.path / "team.yaml").read_text()
             folder.write("team.yaml", bundle.replace("[shell]", "[shell, read]"))
-            owner.until("~ agent/t tools by a file that it uses")
+            owner.until("~ agent/t tools ")
             folder.write("go", "")
             assert owner.ended() == 0
 
@@ -82,7 +82,7 @@ def test_a_bundle_with_a_fault_changes_nothing_until_it_is_mended(folder: Folder
             owner.until("P0201")
             assert folder.json("get", "agent/t")["spec"]["prompt"] == "Speak like a pirate."
             folder.write("team.yaml", bundle.replace("[shell]", "[shell, read]"))
-            owner.until("~ agent/t tools by a file that it uses")
+            owner.until("~ agent/t tools ")
             folder.write("go", "")
             assert owner.ended() == 0
 
@@ -129,7 +129,7 @@ def test_edited_hooks_are_asked_as_they_are_now(folder: Folder) -> None:
             owner.until("running .*task/t")
             began(folder)
             folder.write("rules.yaml", rules.replace("one", "two"))
-            owner.until("by a file that it uses")
+            owner.until("through a file that it uses")
             folder.write("look.py", HOOK % "python two")
             folder.write("go", "")
             assert owner.ended() == 0
@@ -147,7 +147,7 @@ def test_a_prompt_that_an_editor_empties_before_it_writes_is_never_empty(folder:
             with prompt.open("w") as file:
                 assert folder.json("get", "agent/t")["spec"]["prompt"] == "Speak like a pirate."
                 file.write("Speak like a poet.\n")
-            owner.until("~ agent/t prompt by a file that it uses")
+            owner.until("~ agent/t prompt ")
             folder.write("go", "")
             assert owner.ended() == 0
 

@@ -63,11 +63,11 @@ def test_law_6_no_other_line_is_run(folder: Folder) -> None:
 def test_law_6_no_child_is_given_a_variable_that_steers_programs(folder: Folder) -> None:
     steps = list(
         chain.from_iterable(
-            added({"run": "git status", "env": {name: "touch ran"}}, f"another `{name}`") for name in ways.VARIABLES
+            added({"run": "git status", "env": {name: "touch ran"}}, f"a changed `{name}`") for name in ways.VARIABLES
         )
     )
     script = [{"call": {"shell": {"command": "git status"}}}, {"done": "x"}]
-    steps += added({"goal": "x", "agent": {"script": script}, "env": {"GIT_DIR": "."}}, "another `GIT_DIR`")
+    steps += added({"goal": "x", "agent": {"script": script}, "env": {"GIT_DIR": "."}}, "a changed `GIT_DIR`")
 
     applied(folder, {"a": agent(steps)})
 

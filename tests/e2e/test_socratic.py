@@ -64,7 +64,7 @@ def test_a_person_is_asked_by_the_pupil_while_the_teacher_listens_and_then_speak
     with running(folder, "socratic.plan.yaml"):
         said = chat(folder, "\n".join((*LESSON, "")))
         assert said.out.splitlines() == SAID, said.err
-        assert said.err.count("now with agent/pupil") == said.err.count("now with agent/.") == 1
+        assert said.err.count("now talking to agent/pupil") == said.err.count("now talking to agent/.") == 1
         assert folder.states()["task/."] == "done"
     steps_ = [one for record in folder.records() for one in (record, *record.get("also", ()))]
     fired = [one for step in steps_ if step["type"] == "hook.fired" for one in step["data"]["fired"]]
@@ -102,16 +102,16 @@ def test_an_open_chat_follows_the_session_and_talkwith_moves_it(folder: Folder) 
     with running(folder, "socratic.plan.yaml"), terminal(folder, "chat") as live:
         live.until("socratic > ")
         live.press(f"{LESSON[0]}\r")
-        live.until("now with agent/pupil")
+        live.until("now talking to agent/pupil")
         live.until("socratic pupil> ")
         live.press("/hooks\r")
         live.until("by-root")
         live.press("/talkwith .\r")
-        live.until("now with agent/.")
+        live.until("now talking to agent/.")
         assert primary(folder) == "agent/."
-        live.shown = ""  # The first "now with agent/pupil" is still in it.
+        live.shown = ""  # The first "now talking to agent/pupil" is still in it.
         live.press("/talkwith pupil\r")
-        live.until("now with agent/pupil")
+        live.until("now talking to agent/pupil")
         assert primary(folder) == "agent/pupil"
         live.press("/quit\r")
 

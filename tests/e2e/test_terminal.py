@@ -126,9 +126,9 @@ def test_the_live_tree_shows_every_task_in_words_and_ends_with_the_plan(folder: 
 def test_ctrl_c_on_the_live_tree_leaves_and_puts_the_terminal_back(folder: Folder) -> None:
     folder.write("p.plan.yaml", LONG)
     with terminal(folder, "apply", "p.plan.yaml") as screen:
-        screen.until("q leave it running")
+        screen.until("q run in background")
         screen.press("\x03")
-        screen.until("left shown")
+        screen.until("Detached from plan `shown`")
 
         assert screen.echoes
         assert screen.ended() == 8
@@ -138,7 +138,7 @@ def test_ctrl_c_on_the_live_tree_leaves_and_puts_the_terminal_back(folder: Folde
 def test_q_leaves_the_plan_running_in_the_background(folder: Folder) -> None:
     folder.write("p.plan.yaml", LONG)
     with terminal(folder, "apply", "p.plan.yaml") as screen:
-        screen.until("q leave it running")
+        screen.until("q run in background")
         screen.press("q")
         screen.until("runs in the background")
         assert screen.ended() == 0
@@ -157,7 +157,7 @@ def test_top_follows_who_is_at_work_until_nobody_runs_the_plan(folder: Folder) -
             screen.until("shown  rev")
             screen.until("asleep")
             assert folder.run("down").code == 0
-            screen.until("nobody runs shown any more")
+            screen.until("shown is no longer running")
             assert screen.ended() == 0
     assert "\\x1b" not in screen.shown
 
@@ -165,6 +165,6 @@ def test_top_follows_who_is_at_work_until_nobody_runs_the_plan(folder: Folder) -
 @pytest.mark.process
 def test_whoever_types_plan_mcp_is_told_what_it_waits_for_and_may_leave(folder: Folder) -> None:
     with guests.running(folder), terminal(folder, "mcp", "--as", "helper") as screen:
-        screen.until("waits for an MCP client")
+        screen.until("waiting for an MCP client")
         screen.press("\x03")
         assert screen.ended() == 8

@@ -658,7 +658,7 @@ def _rest_until_approved(agent: ObservedAgent) -> AgentRest | None:
         names = [each.address for each in of_person]
         ways = (*(f"plan approve {name}" for name in names), *(f"plan reject {name}" for name in names))
         words = textwrap.shorten(describe_request(of_person[0].spec), limits.VALUE_SHOWN_CHARS, placeholder=" …")
-        why = f"waits for approval of {names[0]}: {words}"
+        why = f"waits for an operator to answer {names[0]}: {words}"
         return AgentRest(AgentState.BLOCKED, why, "AwaitingApproval", ways)
     if asked:
         return AgentRest(AgentState.ASLEEP, f"waits for {asked[0].spec['what']['of']} to answer {asked[0].address}")
