@@ -40,7 +40,7 @@ def test_what_led_out_leads_out_again_however_often_it_was_tried(folder: Folder,
     folder.run("resume", "task/c")
     said = folder.run("apply", "demo.plan.yaml", "--yes")
     described = folder.run("describe", "task/c").out
-    assert "FolderLeadsOut" in described and "take the link away" in described, said.text
+    assert "FolderLeadsOut" in described and "remove the link" in described, said.text
     told = folder.run("events", "task/c").out
     assert told.count("the task's folder") >= 2 + retries, told
 

@@ -69,4 +69,4 @@ def test_a_program_as_a_step_is_not_run_again_and_the_replay_says_so(folder: Fol
 
     found = _played(folder, agent, STEP.format(when=when, answer=json.dumps({})))
 
-    assert (found.verdict, "the log does not hold what came of it" in found.why) == ("inconclusive", True), found
+    assert (found.verdict, "the log does not have the result" in found.why) == ("inconclusive", True), found

@@ -149,7 +149,7 @@ def test_nobody_below_an_agent_that_is_alone_sees_more_of_the_plan_through_its_l
 
     assert said.code == Exit.FINISHED_WITH_FAILURES, said.text
     described = folder.run("describe", "task/t/h").out
-    assert "FolderLeadsOut" in described and "take the link away" in described
+    assert "FolderLeadsOut" in described and "remove the link" in described
     golden_text.said_in(described, "agent/t")
     assert "call.started" not in folder.run("events", "task/t/h").out
     assert sorted(path.name for path in (folder.path / "runs/t").iterdir()) == sorted(
