@@ -80,7 +80,7 @@ def test_a_plan_without_an_owner_can_still_be_looked_into(yard: Yard, folder: Fo
     assert folder.run("logs", "container/db").out == "db is up\nmore\n"
     golden_text.said(follow_to_the_end(yard, folder).splitlines())
     gone = folder.run("exec", "once", "--", "true")
-    assert (gone.code, "container/once does not run" in gone.err) == (4, True)
+    assert (gone.code, "container/once is not running" in gone.err) == (4, True)
 
 
 def test_who_follows_is_told_why_there_is_no_more(yard: Yard, folder: Folder) -> None:
