@@ -81,7 +81,7 @@ async def test_law_9_an_emptied_file_is_unusable_and_the_next_save_counts(watche
 async def test_law_9_a_missing_file_is_unusable_after_a_while_and_not_at_once(watched: Watched, file: Path) -> None:
     async with watched(file) as saves:
         file.unlink()
-        assert await next_of(saves) == UnusableFile("p.yaml is not there")
+        assert await next_of(saves) == UnusableFile("p.yaml is missing")
 
 
 async def test_a_save_through_a_symlink_counts(
@@ -165,7 +165,7 @@ async def test_a_symlink_to_itself_is_a_missing_file(watched: Watched, file: Pat
     async with watched(file) as saves:
         file.unlink()
         file.symlink_to(file)
-        assert await next_of(saves) == UnusableFile("p.yaml is not there")
+        assert await next_of(saves) == UnusableFile("p.yaml is missing")
         file.unlink()
         file.write_text("two")
         assert await next_of(saves) == SavedFile(b"two")

@@ -22,11 +22,11 @@ from planloop.schemas.gc_control import gc_paused, gc_paused_then_frozen
 from planloop.schemas.limits import PLAN_FILE_BYTES_MAX
 from planloop.schemas.objects.model import EVERY_MODEL, parse_model_name, redirect_model
 
-# `--model`: the plan document in which every agent that thinks with a model is answered by this one. Pure.
+# `--model`: the plan document with one model for all LLM agents. Pure.
 #
-# It is written as one redirect in the document's `models` table, `{"*": {as: M}}`, and no agent is touched: whoever is
-# added later, by a person or by an agent, is redirected too, and rights go on being judged by the names that the plan
-# states. A bare `record/<file>` or `replay/<file>` is put around whatever model would have been asked.
+# It is one redirect in the document's `models` table, `{"*": {as: M}}`; agents are not edited. So agents that are added
+# later are redirected too, and rights are still checked against the names in the plan. A bare `record/<file>` or
+# `replay/<file>` wraps the model that each agent would have used.
 
 
 def with_model(document: JsonObject, model: str) -> JsonObject:

@@ -106,8 +106,8 @@ async def test_what_is_no_image_says_why_and_leaves_nothing(engine: DockerEngine
         faults[name] = (told.value.reason, str(told.value).replace(f"{tmp_path}/", ""), bool(told.value.hint))
 
     assert faults == {
-        "nothing.tar": (EngineErrorReason.NO_IMAGE, "there is no file nothing.tar", True),
-        ".": (EngineErrorReason.NO_IMAGE, f"there is no file {tmp_path}", True),
+        "nothing.tar": (EngineErrorReason.NO_IMAGE, "the file nothing.tar does not exist", True),
+        ".": (EngineErrorReason.NO_IMAGE, f"the file {tmp_path} does not exist", True),
         "poem.tar": (EngineErrorReason.BUILD_FAILED, "poem.tar is not a complete tar: invalid header", True),
         "out.tar": (EngineErrorReason.BUILD_FAILED, "`../../etc/passwd` points outside of the tar", True),
     }

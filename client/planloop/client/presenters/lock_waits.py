@@ -1,7 +1,7 @@
 """Locks, their holders and queues, and the graph of waits, as JSON.
 
-The graph is the one that the lock controller looks for rings in: who waits, who is in the way (who holds it, or waits
-for it since before), and whom a holder waits for itself before it can let go. Pure: a function of a view.
+The graph is the one that the lock controller searches for deadlocks: each waiter, the holders and earlier waiters that
+block it, and what a holder itself waits for before it can release the lock. Pure: a function of a view.
 """
 
 from __future__ import annotations

@@ -14,8 +14,8 @@ from planloop.schemas.diagnostic import Diagnostic, Related, Span, sort_diagnost
 from planloop.schemas.limits import DIAGNOSTICS_SHOWN_MAX
 from planloop.schemas.quantities import cell_width, replace_control_chars
 
-_LINE_SHOWN_MAX: Final = 100  # Columns of a source line; a longer one is cut around its fault.
-_LEAD: Final = 30  # Columns kept before the fault when a line is cut.
+_LINE_SHOWN_MAX: Final = 100  # Columns of a source line; a longer one is cut around its error.
+_LEAD: Final = 30  # Columns kept before the error when a line is cut.
 _TAB: Final = "    "
 _STYLES: Final = {"error": "\033[1;31m", "warning": "\033[1;33m", "dim": "\033[2m", "bold": "\033[1m"}
 _PLAIN: Final = "\033[0m"

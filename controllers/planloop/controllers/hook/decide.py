@@ -39,8 +39,8 @@ class ObservedHook:
     """A hook and what affects it. `turns` (ended ones) and `incarnation` are the watched agent's.
 
     `since_turn` is the turn after which the hook was added, 0 if it is older than the agent. `original` is the hook
-    that it is a copy of, None if it is no copy or the original is gone. `is_agent_there`: the agent that was created
-    for the hook still exists.
+    that it is a copy of, None if it is not a copy or the original was removed. `is_agent_there`: the agent that
+    was created for the hook still exists.
     """
 
     hook: Resource

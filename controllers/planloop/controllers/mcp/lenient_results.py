@@ -1,9 +1,8 @@
 """Make results of tool servers acceptable to the SDK, which would reject many of them.
 
 The SDK raises for a result with a null, a kind of content that it does not know, or structured content that does not
-fit its schema; what the call did has happened all the same. So the SDK is given a result that it always accepts, with
-the server's own beside it (`own`), and what reads results here reads that (`results.py`,
-`planloop.controllers.mcp.server_offer`).
+fit its schema, although the call has taken effect. So the SDK gets a result that it always accepts, with the original
+in `own`, which `results.py` and `planloop.controllers.mcp.server_offer` read.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Resolve a task's workspace from its `cwd`, and refuse symbolic links that lead out of an agent's workspace.
 
 An agent can create links in its workspace, and add tasks that work below it, where others may work as well. So a link
-in the workspace of any agent must not lead out of it, whoever wrote the task. (The gate checks the text of a `cwd`.) No
-task may work in the state folder of plans. A folder may be replaced after this check: commands and tools use the
-resolved path.
+in the workspace of any agent must not lead out of it, even if a person wrote the task. (The gate checks the text of a
+`cwd`.) No task may work in the state folder of plans. A folder may be replaced after this check: commands and tools use
+the resolved path.
 """
 
 from __future__ import annotations

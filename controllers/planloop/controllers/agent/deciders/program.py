@@ -271,7 +271,7 @@ SESSION_PLACEHOLDER: Final = "{session}"
 SHELL_COMMAND: Final = ("sh", "-c")
 
 CLI_AGENT_RULES: Final = (
-    "You work alone in the current folder, and no one answers questions. Do the task, run the checks above yourself, "
+    "You work alone in the current folder, and there is no user to ask. Do the task, run the checks above yourself, "
     "then print your answer: what you did, in a few sentences."
 )
 STOPPED_NOTE: Final = "You were interrupted in the middle of this. Check what is already there before you continue."

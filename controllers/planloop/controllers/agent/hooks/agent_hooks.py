@@ -238,7 +238,7 @@ QUESTION_LEVELS: Final = ("children", "reasons")
 """Context of a question. It has no ids, times or remaining time, so that the same run gives the same text."""
 
 QUESTION_WORDS: Final = {
-    "on-input": "this is what it is told now; you may comment on it",
+    "on-input": "this is its input for the next turn; you may comment on it",
     "before-call": "it is about to make this call; allow it, deny it, or give other arguments",
     "on-patch": "it is about to change the plan by this call; allow it, deny it, or give other arguments",
     "after-call": "this call has ended; you may comment on the result",

@@ -385,7 +385,9 @@ def _end(context: ToolContext, address: str, *, is_late: bool) -> ThreadAnswer |
             return found
     if task.state == TaskState.BLOCKED:
         return ThreadAnswer(wake_reasons.why_not_ready(task), "Blocked")
-    return ThreadAnswer(f"the task is still {task.state}; you are told when it ends", "NoAnswer") if is_late else None
+    return (
+        ThreadAnswer(f"the task is still {task.state}; you get a message when it ends", "NoAnswer") if is_late else None
+    )
 
 
 def result_of_children(answers: Mapping[str, ThreadAnswer]) -> CallResult:

@@ -192,8 +192,8 @@ def _dropped(services: AgentServices, call: Resource) -> tuple[Change, ...]:
 class McpTools(Mapping[str, Tool]):
     """The `own` tools and the current tools of the plan's servers, as one registry.
 
-    Withheld tools can be looked up, so that calls get the reason, but are not listed: models never read a description
-    that no one has approved.
+    Withheld tools can be looked up, so that calls get the reason, but are not listed: models read only approved
+    descriptions.
     """
 
     def __init__(self, own: Mapping[str, Tool], view: Callable[[], RegistryObjects]) -> None:

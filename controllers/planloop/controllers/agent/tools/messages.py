@@ -303,7 +303,7 @@ def done(
     result: Any = None,
     accept: Sequence[str] = (),
 ) -> Settlement:
-    """Finish the task. Its checks then decide; you are told if one fails. `accept` names failed children to leave."""
+    """Finish the task. Its checks then run; you get a message if one fails. `accept` names failed children to leave."""
     open_children = [child.address for child in context.seen.context.children if child.is_live]
     if open_children:
         names = ", ".join(open_children[: limits.CHILDREN_NAMED_MAX])
@@ -462,7 +462,7 @@ def bridge(
 ) -> Settlement:
     """Let agents below you (ids or paths) `send` to each other, which they otherwise may not; `close` ends it.
 
-    They are told.
+    Each agent gets a message.
     """
     found = tuple(dict.fromkeys(_below(context, name) for name in members))
     if len(found) < 2:

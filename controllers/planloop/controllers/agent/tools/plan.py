@@ -83,7 +83,7 @@ def verdict_settlement(verdict: PatchVerdict, words: str = "accepted") -> Settle
         case PatchAccepted(rev=rev, notes=notes):
             return Settlement(success("\n".join((words, *notes)), {"rev": rev}))
         case PatchHeld(approval=approval, why=why):
-            text = f"held until a person approves it: {why}. You are told the answer"
+            text = f"held until a person approves it: {why}. You get a message with the decision"
             return Settlement(CallResult(CallState.SUCCEEDED, text, value={"held": approval}))
         case PatchRefused(faults=problems):
             return Settlement(failure("Refused", "\n".join(map(_describe, problems))))

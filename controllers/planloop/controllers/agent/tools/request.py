@@ -34,7 +34,7 @@ def request(
     why: Annotated[str, Field(min_length=1)],
     to: Literal["parent", "person"] = "parent",
 ) -> Settlement:
-    """Ask for something that you lack. Continue or sleep: you are told the answer."""
+    """Ask for something that you need. Continue or sleep: the answer comes as a message."""
     view, mine = context.services.store.view, addresses.parse_address(context.agent)
     number = context.seen.status.mail.requests + 1
     # The name is derived from the agent and a counter: models read it, so it must be the same in a replay.
@@ -125,7 +125,7 @@ async def _ruled(context: ToolContext, approval: Resource, given: str, why: str)
                 return verdict_settlement(await gate.approve(approval.address, context.author, why), "granted")
             case "no" | "rejected" | "false":
                 await gate.reject(approval.address, context.author, why)
-                return Settlement(success("rejected; the asker is told"))
+                return Settlement(success("rejected; the requester gets a message"))
             case _ if approval.spec["kind"] == "input":
                 return await _pass_on(context, approval, given, why)
             case _:

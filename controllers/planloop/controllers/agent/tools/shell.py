@@ -125,7 +125,8 @@ async def settle_command(context: ToolContext, ending: Settlement) -> Settlement
     if not guilty:
         return ending
     lines = "\n".join(f"`{path}`, locked by {owner}" for path, owner in sorted(guilty.items()))
-    text = f"{ending.result.text}\n[this command changed files that others have locked; they are told:\n{lines}]"
+    note = f"this command changed files that others have locked; the holders get a message:\n{lines}"
+    text = f"{ending.result.text}\n[{note}]"
     return replace(ending, result=replace(ending.result, text=text.lstrip("\n")))
 
 

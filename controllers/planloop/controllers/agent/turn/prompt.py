@@ -299,7 +299,7 @@ def _briefing(
         lines = "\n".join(checks)
         parts.append(f"Checks that run when you finish. All must pass:\n{lines}")
     if budget:
-        parts.append(f"Your budget: {budget}. You are told when little is left.")
+        parts.append(f"Your budget: {budget}. You get a message when little is left.")
     if deny:
         parts.append(f"Never allowed, even if you are asked to: {', '.join(deny)}")
     parts.append(rules)
