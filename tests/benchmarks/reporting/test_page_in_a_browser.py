@@ -84,8 +84,8 @@ def test_plots_and_tables_have_names_for_those_who_cannot_see_them(browser: Any,
     page.goto(path.as_uri())
 
     assert page.get_by_role("img", name="Pass rates of tool-calling").count() == 1
-    assert page.get_by_role("img", name="Cost against quality in tool-calling").count() == 1
-    assert page.get_by_role("img", name="Models of tool-calling in pairs").count() == 1
+    assert page.get_by_role("img", name="Cost and pass rate in tool-calling").count() == 1
+    assert page.get_by_role("img", name="Pairwise comparison of models in tool-calling").count() == 1
     assert page.get_by_role("table", name="Pass rate").count() == 2
     assert page.get_by_role("rowheader", name="acme/large").count() >= 3
     page.close()
