@@ -160,8 +160,12 @@ def _end_differences(director: ReplayScheduler, stage: ReplayStore) -> list[Valu
 
 
 def _is_wording(difference: ValueDifference) -> bool:
-    """Return whether only the text of an explanation differs: `…/why`, or an item of `…/unblocks`."""
-    return not WORDING.isdisjoint(difference.path.split("/")[-2:])
+    """Return whether only the text of an explanation differs: `…/why`, or an item of `…/unblocks`.
+
+    The `signal` of an agent or a fork is a list that repeats such texts.
+    """
+    name, last = ["", *difference.path.split("/")][-2:]
+    return name in WORDING or last in WORDING or (name == "signal" and last.isdigit())
 
 
 class _Performance:

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.anyio
 
 ASKS = f"""
     - call: {{contest: {{paths: [{PATH}], intent: a new field, proposal: "you first, then I"}}}}
-    - expect: {{contains: conflict/1 is open between you and `front`}}
+    - expect: {{contains: conflict/1 stands between you and `front`}}
     - when: {{message: goon}}
       done: x
 """

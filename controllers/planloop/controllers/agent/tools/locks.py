@@ -185,7 +185,7 @@ def _describe_opened(context: ToolContext, made: OpenedConflict) -> str:
     above = decide.nearest_ancestor(context.agent, made.against)
     before = decide.nearest_able(context.services.store.view, above)
     where = "a person" if before == PERSON else before
-    opened = "is open" if made.is_new else "was already open"
+    opened = "stands" if made.is_new else "already stands"
     return f"{made.address} {opened} between you and {party_name(made.against)}; {where} decides"
 
 
