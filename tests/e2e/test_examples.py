@@ -80,7 +80,7 @@ def test_failure_tells_what_failed_and_what_came_of_it(folder: Folder) -> None:
 
     said = folder.run("apply", "--yes", "failure.plan.yaml").out
 
-    assert "there is no such tool here" in said
+    assert "the tool does not exist" in said
     assert re.search(r"gone +task/hopeless", said)
     assert said.count("  running    task/flaky") == 2
     assert said.count("  running    task/repaired") == 2

@@ -28,7 +28,7 @@ LESSON = (
 )
 SAID = [
     "Explain recursion to my pupil. They know nothing about it, and they are listening now.",
-    "A function that calls itself. I see. And why would one do that?",
+    "A function that calls itself. I see. And why would you do that?",
     "But what happens with the empty list? Does it go on for ever?",
     "So there is a case that does not call again, and it is what all others lead to. Now I understand.",
     "You have just explained recursion, base case and all. I only made you be asked.",
