@@ -54,13 +54,14 @@ def command(name: str | None, force: bool, example: str | None) -> None:
     if not prompt.exists():
         prompt.write_text(template("writer.md"))
     _ignore_state(root)
-    click.echo(f"created {file.name}   a commented plan, with a schema for your editor in {schema}")
-    click.echo(f"created {LIBRARY}/   your own prompts; the plan refers to one as file:{LIBRARY}/{prompt.name}")
+    width = max(len(file.name), len(LIBRARY) + 1)
+    click.echo(f"created {file.name:{width}}   a commented plan; the schema for your editor is {schema}")
+    click.echo(f"created {f'{LIBRARY}/':{width}}   your own prompts; the plan uses file:{LIBRARY}/{prompt.name}")
     click.echo(f"next: plan diff {file.name}")
 
 
 def name_from(text: str) -> str:
-    """A plan name out of any text: lower case, words joined by dashes. Raises CommandError when nothing is left."""
+    """Return a plan name made from any text: lower case, words joined by dashes. Raises CommandError if it is empty."""
     name = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
     if not name:
         raise CommandError(
