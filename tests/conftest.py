@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, settings
 from tests import needs, sets
 from tests.suite import plugin, updates
 
-pytest.register_assert_rewrite("tests.contracts", "tests.containers.engine_contract", "tests.e2e.yards")
+pytest.register_assert_rewrite("tests.contracts", "tests.containers.engine_contract", "tests.e2e.container_harness")
 """Their assertions show values when they fail, as those in files of tests do."""
 
 if TYPE_CHECKING:  # Most tests need no engine.

@@ -17,7 +17,7 @@ LOADED_BARE = (
 
 
 @pytest.mark.parametrize("module", LOADED_BARE)
-def test_it_is_loaded_by_a_bare_interpreter(module: str) -> None:
+def test_module_loads_in_a_bare_interpreter(module: str) -> None:
     file = ROOT.joinpath(module.split(".")[1], *module.split(".")).with_suffix(".py")
     load = f"import runpy; runpy.run_path({str(file)!r}, run_name='loaded')"
     done = subprocess.run([sys.executable, "-I", "-S", "-c", load], capture_output=True, text=True, check=False)

@@ -48,7 +48,7 @@ def nodes(file: Path) -> Iterator[ast.AST]:
     return ast.walk(parsed(file))
 
 
-def test_law_8_the_core_waits_for_nothing_and_reaches_for_nothing_outside_its_arguments() -> None:
+def test_law_8_core_waits_for_nothing_and_reads_nothing_but_its_arguments() -> None:
     pure = {file for file in ENGINE if "Pure." in (ast.get_docstring(parsed(file)) or "").partition("\n\n")[0]}
     named = {module_file(f"{package}.{name}") for package, names in MUST_BE_PURE.items() for name in names.split()}
 
@@ -86,7 +86,7 @@ def test_law_2_only_the_gates_record_changes_the_document_of_a_plan() -> None:
     assert makers == {"reconciler/planloop/reconciler/admission/records.py"}
 
 
-def test_law_3_every_write_says_what_it_was_computed_from() -> None:
+def test_law_3_every_write_names_what_it_was_computed_from() -> None:
     silent = [f"{file}:{call.lineno}" for file in ENGINE for call in writes(file) if len(call.args) < 2]
 
     # `{}` says that nothing was read for it.

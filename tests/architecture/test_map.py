@@ -69,7 +69,7 @@ def test_the_list_of_modules_is_that_of_their_docstrings(is_updating: bool) -> N
     assert MODULES.read_text() == page
 
 
-def test_the_story_of_one_turn_is_told_in_at_most_twelve_modules_that_exist() -> None:
+def test_turn_description_names_at_most_twelve_existing_modules() -> None:
     story = ast.get_docstring(parsed(Path("controllers/planloop/controllers/agent/turn/__init__.py"))) or ""
     named = re.findall(r"^\d+\. `(planloop\.[\w.]+)`:", story, flags=re.MULTILINE)
 

@@ -22,7 +22,7 @@ VAGUE = re.compile(r"(^|_)(manager|helper|helpers|util|utils|common|misc|handler
 MACHINE_PATH = re.compile(r"(?<![\w.])/(?:home|root|work|Users)/[\w.-]+")
 
 
-def test_every_module_says_what_it_is_for() -> None:
+def test_every_module_has_a_docstring() -> None:
     silent = [str(file) for file in SOURCE if not (ast.get_docstring(parsed(file)) or "").strip(".\n ")]
 
     assert silent == [], "these have no module docstring"
@@ -48,7 +48,7 @@ def test_no_file_holds_a_path_of_one_machine() -> None:
     assert {file: paths for file, paths in found.items() if set(paths) - own} == {}
 
 
-def test_nothing_is_left_to_do_without_being_said() -> None:
+def test_no_todo_is_left_without_an_issue() -> None:
     marks = re.compile(r"\b(TODO|FIXME|XXX)\b")
     here = Path(__file__).resolve().relative_to(ROOT)
     found = [str(file) for file in python_files() if file != here and marks.search((ROOT / file).read_text())]
@@ -56,14 +56,14 @@ def test_nothing_is_left_to_do_without_being_said() -> None:
     assert found == []
 
 
-def test_a_broad_except_stands_only_where_a_loop_must_survive() -> None:
+def test_broad_except_appears_only_where_a_loop_must_survive() -> None:
     places = {str(file) for file in SOURCE for handler in _handlers(file) if _caught(handler) == "Exception"}
 
     # One attempt of a worker or a job, and the command's last line of defence, which turns our bug into exit 70.
     assert places <= {"reconciler/planloop/reconciler/engine/reconcile.py", "cli/planloop/cli/main.py"}
 
 
-def test_whoever_catches_everything_raises_it_again() -> None:
+def test_catch_all_except_reraises() -> None:
     handlers = [(str(file), handler) for file in SOURCE for handler in _handlers(file)]
     everything = [(file, handler) for file, handler in handlers if _caught(handler) in ("BaseException", "")]
 

@@ -25,7 +25,7 @@ from tests.benchmarks.validating.suites import SOUND, suite_of
         ({"image": "planloop/node"}, {"container": "c-one--nop--1"}),
     ],
 )
-def test_who_may_start_programs_sees_nothing_of_what_graders_know(more: dict[str, Any], sandbox: Any) -> None:
+def test_contestant_that_may_start_programs_does_not_see_grading_data(more: dict[str, Any], sandbox: Any) -> None:
     compiled = compile_run(suite_of(one=SOUND | more), [contestant_from_name("nop")], RunRequest())
 
     document = plan_document(compiled, {"one--nop--1": 1}, parallel=1)

@@ -44,7 +44,7 @@ def test_a_track_on_disk_becomes_a_suite_that_reads(tmp_path: Path, capsys: pyte
         ),
     ],
 )
-def test_what_is_no_such_set_is_told(make: object, words: str, tmp_path: Path) -> None:
+def test_unknown_set_is_reported(make: object, words: str, tmp_path: Path) -> None:
     assert callable(make)
     with pytest.raises(CommandError, match=words):
         make(tmp_path)

@@ -16,7 +16,7 @@ def left(code: str, *, says: str = "", to: IO[bytes] | int = subprocess.PIPE) ->
     return subprocess.run(command, input=says.encode(), stdout=to, stderr=subprocess.PIPE, check=False)
 
 
-def test_what_was_printed_and_what_is_done_at_the_end_are_not_lost() -> None:
+def test_output_and_exit_actions_are_not_lost() -> None:
     done = left("atexit.register(print, 'done'); print('said'); exit_process(3)")
 
     assert (done.returncode, done.stdout, done.stderr) == (3, b"said\ndone\n", b"")
@@ -28,7 +28,7 @@ def test_a_thread_that_is_at_work_is_waited_for() -> None:
     assert (done.returncode, done.stdout) == (0, b"late\n")
 
 
-def test_output_that_cannot_be_written_is_told_of() -> None:
+def test_unwritable_output_is_reported() -> None:
     with Path("/dev/full").open("wb") as full:
         done = left("print('said'); exit_process(0)", to=full)
 

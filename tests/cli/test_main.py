@@ -93,7 +93,7 @@ def test_a_slip_in_the_verb_is_usage_with_the_nearest_one(capsys: pytest.Capture
         (["--nope"], "plan --help"),
     ],
 )
-def test_a_wrong_use_is_answered_with_the_help_of_the_command_that_was_meant(
+def test_wrong_usage_gets_the_help_of_the_intended_command(
     words: list[str], meant: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run_command_line(words) == Exit.USAGE
@@ -116,7 +116,7 @@ def test_exit_codes_are_the_promised_numbers() -> None:
     }
 
 
-def test_an_ending_prints_a_line_for_each_fault_and_each_cure() -> None:
+def test_ending_prints_a_line_for_each_error_and_each_fix() -> None:
     end = CommandError(Exit.REFUSED, "one\ntwo", "this\nor that", label="refused")
 
     assert end.text() == "refused: one\nrefused: two\nhelp: this\nhelp: or that"
@@ -166,18 +166,18 @@ def test_completion_scripts_call_the_command(shell: str) -> None:
 
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
-def test_a_stream_that_is_closed_is_no_bug(closed: str, tmp_path: Path) -> None:
+def test_closed_stream_is_not_an_internal_error(closed: str, tmp_path: Path) -> None:
     line = f"{sys.executable} -m planloop validate {MISSING} {closed}"
     assert subprocess.run(["sh", "-c", line], cwd=tmp_path, check=False).returncode == Exit.NOT_FOUND
 
 
-def test_a_reader_that_has_enough_is_no_failure() -> None:
+def test_reader_that_stops_early_is_not_a_failure() -> None:
     line = f"{sys.executable} -m planloop schema | head -c 1 >/dev/null; exit ${{PIPESTATUS[0]}}"
     assert subprocess.run(["bash", "-c", line], check=False).returncode == Exit.DONE
 
 
 @pytest.mark.parametrize("text", ["1e999", "NaN", '"\\ud800"', '"\udcff"'])
-def test_what_no_log_can_hold_is_usage_and_no_bug(text: str, tmp_path: Path) -> None:
+def test_unstorable_argument_is_a_usage_error_and_not_an_internal_one(text: str, tmp_path: Path) -> None:
     words = [sys.executable, "-m", "planloop"]
     (tmp_path / "p.yaml").write_text("plan: p\ntasks: {a: {run: 'true'}}\n")
     subprocess.run([*words, "apply", "p.yaml"], cwd=tmp_path, check=True, capture_output=True)
@@ -186,7 +186,7 @@ def test_what_no_log_can_hold_is_usage_and_no_bug(text: str, tmp_path: Path) -> 
     assert done.returncode == Exit.USAGE, done.stderr
 
 
-def test_a_missing_plan_file_is_answered_with_those_that_are_here(
+def test_missing_plan_file_gets_a_list_of_existing_ones(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -15,7 +15,7 @@ def agent(name: str, state: str, turn: int, usd: str) -> Resource:
 VIEW = MemoryView([agent("a", "asleep", 9, "0.10"), agent("b", "running", 2, "2.5"), agent("c", "running", 3, "0")], 12)
 
 
-def test_the_most_comes_first_in_each_order() -> None:
+def test_largest_is_first_in_each_order() -> None:
     orders = {order: [row.agent for row in top.top_rows(VIEW, 0.0, order)] for order in top.ORDERS}
 
     assert orders == {
@@ -27,7 +27,7 @@ def test_the_most_comes_first_in_each_order() -> None:
     }
 
 
-def test_the_head_adds_up_all_agents_and_a_low_terminal_says_how_many_it_leaves_out() -> None:
+def test_head_sums_all_agents_and_a_low_terminal_counts_the_hidden_ones() -> None:
     page = top.top_page(VIEW, "p", 0.0, "cost", (80, 4)).splitlines()
 
     said(page[0])

@@ -34,7 +34,7 @@ def _heard(record: Record) -> list[object]:
     return list(chat_events(record, ME))
 
 
-def test_a_reply_is_told_by_what_it_says_and_does() -> None:
+def test_reply_is_shown_with_its_text_and_actions() -> None:
     calls = [{"call": "call/1", "tool": "write", "arguments": {"path": "x"}}, {"tool": "done", "arguments": {}}]
     found = _heard(_record("model.replied", ME, text=" I begin. ", calls=calls))
     assert found == [AgentSpoke(ME, "I begin."), AgentActive(ME, "write('x')")]
@@ -42,14 +42,14 @@ def test_a_reply_is_told_by_what_it_says_and_does() -> None:
     assert _heard(_record("model.replied", ME, text="final", calls=[])) == [], "it comes again as the answer"
 
 
-def test_an_answer_is_told_whoever_gives_it() -> None:
+def test_answer_is_shown_for_every_author() -> None:
     found = _heard(_record("turn.ended", ME, answered={"q1": "half"}, error=""))
     assert found == [AgentAnswered("q1", ME, "half")]
     found = _heard(_record("object.updated", ME, answered={"q1": "out of money"}, error="Parked"))
     assert found == [AgentAnswered("q1", ME, "out of money", "Parked")]
 
 
-def test_resting_ending_and_going_are_told() -> None:
+def test_rest_end_and_departure_are_shown() -> None:
     uid = Uid("u")
     rests = SetStatus(ME, uid, {"state": "blocked", "why": "waits for a yes"})
     assert _heard(_record("object.updated", ME, rests)) == [AgentIdle(ME, "blocked", "waits for a yes")]
@@ -62,14 +62,14 @@ def test_resting_ending_and_going_are_told() -> None:
     ("address", "state", "is_told"),
     [("container/sut", "failed", True), ("container/sut", "restarting", False), ("container/db", "failed", False)],
 )
-def test_the_end_of_the_container_that_one_talks_in_is_told(address: str, state: str, is_told: bool) -> None:
+def test_end_of_the_chats_container_is_shown(address: str, state: str, is_told: bool) -> None:
     ready = Condition("Ready", "False", "Exited", "exit code 3", 0.0, 1).to_json()
     says = SetStatus(address, Uid("u"), {"state": state, "conditions": {"Ready": ready}})
     found = list(chat_events(_record("container.observed", address, says), ME, "container/sut"))
     assert found == ([ContainerEnded("container/sut", "failed", "exit code 3")] if is_told else [])
 
 
-def test_what_only_a_person_can_answer_is_asked() -> None:
+def test_question_that_only_an_operator_can_answer_is_asked() -> None:
     def asked(**what: Any) -> list[object]:
         spec = ApprovalSpec("request", "agent:writer", "it is slow", {"kind": "model", "what": "big", **what})
         return _heard(_record("call.settled", ME, Put("approval/5b1e", Uid("5b1e"), spec.to_json())))
@@ -114,7 +114,7 @@ def test_with_a_container_one_talks_through_the_agent_that_works_with_it() -> No
         (("a/x", "b/x"), "x", "a/x, b/x", Exit.NOT_FOUND),
     ],
 )
-def test_who_cannot_be_told_apart_is_named(paths: tuple[str, ...], wanted: str | None, cure: str, exit_: Exit) -> None:
+def test_ambiguous_agents_are_named(paths: tuple[str, ...], wanted: str | None, cure: str, exit_: Exit) -> None:
     with pytest.raises(CommandError) as raised:
         choose_agent(_agents(*paths), wanted)
     assert (raised.value.exit, cure in raised.value.hint) == (exit_, True)

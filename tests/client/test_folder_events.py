@@ -29,7 +29,7 @@ anyio.run(main)
 """
 
 
-def test_where_no_watch_is_left_one_looks_from_time_to_time(tmp_path: Path) -> None:
+def test_folder_is_polled_where_no_watch_is_available(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", LAST_FILES, str(tmp_path)], capture_output=True, text=True, check=False, timeout=50
     )

@@ -48,7 +48,7 @@ class EchoDesk:
 
 
 @pytest.mark.anyio
-async def test_the_client_gets_what_the_desk_answers(tmp_path: Path) -> None:
+async def test_client_gets_the_owners_answer(tmp_path: Path) -> None:
     client = OwnerClient(tmp_path)
     async with serve_owner(EchoDesk, tmp_path):
         got = await anyio.to_thread.run_sync(lambda: client.get("objects/task/ü b", at=7))
@@ -61,7 +61,7 @@ async def test_the_client_gets_what_the_desk_answers(tmp_path: Path) -> None:
 
 
 @pytest.mark.anyio
-async def test_endings_cross_the_socket_with_code_and_cure(tmp_path: Path) -> None:
+async def test_endings_cross_the_socket_with_code_and_fix(tmp_path: Path) -> None:
     client = OwnerClient(tmp_path)
     async with serve_owner(EchoDesk, tmp_path):
         with pytest.raises(CommandError) as missing:
@@ -89,7 +89,7 @@ async def dying(folder: Path) -> AsyncIterator[OwnerClient]:
 
 
 @pytest.mark.anyio
-async def test_a_change_that_the_owner_died_in_may_have_been_made_and_is_told_from_refused(tmp_path: Path) -> None:
+async def test_change_with_an_unknown_outcome_is_distinguished_from_a_refused_one(tmp_path: Path) -> None:
     async with dying(tmp_path) as client:
         with pytest.raises(OwnerUnanswered):
             await anyio.to_thread.run_sync(lambda: client.post("guest/say", {}))
@@ -140,7 +140,7 @@ async def test_only_the_user_may_connect_and_nothing_is_left_behind(tmp_path: Pa
         OwnerClient(tmp_path).get("status")
 
 
-def test_a_path_too_long_for_a_socket_works_all_the_same(tmp_path: Path) -> None:
+def test_path_too_long_for_a_socket_works_too(tmp_path: Path) -> None:
     folder = tmp_path / ("long" * 20) / ("longer" * 20)
     folder.mkdir(parents=True)
 
@@ -160,7 +160,7 @@ def with_state(root: Path, *names: str) -> None:
         state_files.log_file(folder).touch()
 
 
-def test_the_only_plan_here_is_meant(tmp_path: Path) -> None:
+def test_only_plan_in_the_folder_is_the_default(tmp_path: Path) -> None:
     with_state(tmp_path, "one")
     (tmp_path / state_files.STATE / "schema.json").touch()
 
@@ -188,7 +188,7 @@ def test_a_plan_is_found_by_the_file_that_was_applied(tmp_path: Path) -> None:
     assert plan_paths.find_plan("second.plan.yaml", tmp_path).name == "two"
 
 
-def test_a_plan_is_marked_alike_by_whatever_way_its_folder_is_named(tmp_path: Path) -> None:
+def test_plan_has_one_mark_for_every_spelling_of_its_folder(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "b").symlink_to("a")
 
@@ -199,7 +199,7 @@ def test_a_plan_is_marked_alike_by_whatever_way_its_folder_is_named(tmp_path: Pa
 
 
 @pytest.mark.anyio
-async def test_who_leaves_takes_its_own_socket_away_and_no_other(tmp_path: Path) -> None:
+async def test_leaving_owner_removes_its_own_socket_only(tmp_path: Path) -> None:
     async with serve_owner(EchoDesk, tmp_path):
         assert state_files.socket_file(tmp_path).is_socket()
     assert not state_files.socket_file(tmp_path).exists()

@@ -39,7 +39,7 @@ def _asked(document: JsonObject) -> dict[str, Json]:
     return {name: spec["mind"].get("model", spec["mind"]["kind"]) for name, spec in _specs(document).items()}
 
 
-def test_every_model_is_answered_by_the_one_given_and_nothing_else_changes() -> None:
+def test_every_model_is_replaced_by_the_given_one_and_nothing_else_changes() -> None:
     document = plan_file.with_model(_document(), "z/z")
     assert _asked(document) == {
         "default": "z/z",
@@ -71,7 +71,7 @@ def test_a_tape_is_put_around_the_model_that_would_have_been_asked() -> None:
     assert _asked(plan_file.with_model(plan, "replay/tapes/one"))["named"] == "replay/tapes/one@c/d"
 
 
-def test_redirects_of_the_plan_give_way_and_the_rest_of_its_rows_stays() -> None:
+def test_given_models_replace_redirects_of_the_plan_and_keep_its_other_rows() -> None:
     plan = _document(PLAN + "models: {a/b: {as: c/d, url: 'http://localhost/v1'}, a/c: {as: x/y}}")
     document = plan_file.with_model(plan, "z@http://localhost:8000/v1")
     assert document["models"] == {

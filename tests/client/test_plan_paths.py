@@ -22,7 +22,7 @@ from planloop.reconciler.store import state_files
         ("validation/run.plan.yaml", "plan.json", "plan bench validate SUITE"),
     ],
 )
-def test_a_plan_goes_on_with_apply_and_the_run_of_a_benchmark_with_bench(
+def test_plan_resumes_with_apply_and_a_benchmark_run_with_bench(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str, beside: str, command: str
 ) -> None:
     here = tmp_path / "here"
@@ -38,7 +38,7 @@ def test_a_plan_goes_on_with_apply_and_the_run_of_a_benchmark_with_bench(
     assert plan_paths.command_to_resume(place) == command.format(here=here)
 
 
-def test_a_plan_whose_file_nobody_knows_goes_on_with_apply(tmp_path: Path) -> None:
+def test_plan_with_an_unknown_file_resumes_with_apply(tmp_path: Path) -> None:
     assert plan_paths.command_to_resume(paths_of_file(tmp_path / "p.plan.yaml", "p")) == "plan apply FILE"
 
 

@@ -24,19 +24,19 @@ from tests.product import CommandExit as Exit
         ("/tasks/ui/goal", ("tasks", "ui", "goal")),
     ],
 )
-def test_words_name_a_field(words: str, path: tuple[str, ...]) -> None:
+def test_command_words_name_a_field(words: str, path: tuple[str, ...]) -> None:
     assert references.named_field(words) == path
 
 
 @pytest.mark.parametrize("words", ["", "frontend", "ui/", "call/1/op"])
-def test_words_that_name_no_field_are_refused_with_a_cure(words: str) -> None:
+def test_unknown_field_is_refused_with_a_fix(words: str) -> None:
     with pytest.raises(CommandError) as fault:
         references.named_field(words)
     assert fault.value.exit == Exit.USAGE
     assert fault.value.hint
 
 
-def test_a_field_is_set_with_the_maps_on_the_way_that_are_missing() -> None:
+def test_field_is_set_and_missing_maps_on_its_path_are_created() -> None:
     document = {"tasks": {"ui": {"goal": "x"}}}
 
     op = references.parse_setting(document, ("tasks", "ui", "budget", "usd"), 4)
@@ -44,7 +44,7 @@ def test_a_field_is_set_with_the_maps_on_the_way_that_are_missing() -> None:
     assert (op.path, op.value) == (("tasks", "ui", "budget"), {"usd": 4})
 
 
-def test_a_task_that_there_is_not_is_not_made_by_setting_a_field_of_it() -> None:
+def test_setting_a_field_of_a_missing_task_does_not_create_it() -> None:
     op = references.parse_setting({"tasks": {}}, ("tasks", "nobody", "goal"), "x")
 
     assert op.path == ("tasks", "nobody", "goal")

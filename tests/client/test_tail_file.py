@@ -12,7 +12,7 @@ from planloop.reconciler.effects.rolling_file import RollingFile
 
 
 @pytest.mark.parametrize("bytes_max", [100, 103])  # At 103 a line ends just before the half that stays.
-def test_each_line_is_shown_once_while_the_older_half_goes(tmp_path: Path, bytes_max: int) -> None:
+def test_each_line_is_shown_once_while_the_older_half_is_dropped(tmp_path: Path, bytes_max: int) -> None:
     output = RollingFile(tmp_path / "container-x.out", bytes_max)
     lines = [f"line {number} é\n" for number in range(60)]
 
@@ -27,7 +27,7 @@ def test_each_line_is_shown_once_while_the_older_half_goes(tmp_path: Path, bytes
         assert writing.more() == ""
 
 
-def test_the_next_run_is_shown_from_its_beginning_also_when_it_says_the_same(tmp_path: Path) -> None:
+def test_next_run_is_shown_from_its_start_even_with_equal_output(tmp_path: Path) -> None:
     output = RollingFile(tmp_path / "container-x.out", 100)
     with closing(TailFile(tmp_path / "container-x.out", 100)) as writing:
         output.add(b"first run\n")
@@ -40,7 +40,7 @@ def test_the_next_run_is_shown_from_its_beginning_also_when_it_says_the_same(tmp
         assert writing.more() == "first run\n"
 
 
-def test_the_newest_page_comes_first_and_nothing_is_missing_behind_it(tmp_path: Path) -> None:
+def test_newest_page_comes_first_and_nothing_is_missing_behind_it(tmp_path: Path) -> None:
     """Pages are whole lines that meet: read backwards from the newest they are the file."""
     path = tmp_path / "container-x.out"
     output = RollingFile(path, 1_000_000)
@@ -62,7 +62,7 @@ def test_the_newest_page_comes_first_and_nothing_is_missing_behind_it(tmp_path: 
         assert b"".join(pages).decode() == "".join(lines)
 
 
-def test_a_line_that_is_longer_than_a_page_is_cut_and_not_left_out(tmp_path: Path) -> None:
+def test_line_longer_than_a_page_is_cut_and_not_left_out(tmp_path: Path) -> None:
     (tmp_path / "out").write_bytes(b"x" * 2_500)
     with (tmp_path / "out").open("rb") as file:
         found = [read_page(file, None, 1_000), read_page(file, 1_500, 1_000), read_page(file, 500, 1_000)]
@@ -70,7 +70,7 @@ def test_a_line_that_is_longer_than_a_page_is_cut_and_not_left_out(tmp_path: Pat
     assert [(start, len(content)) for start, content in found] == [(1_500, 1_000), (500, 1_000), (0, 500)]
 
 
-def test_another_run_is_told_from_one_that_goes_on(tmp_path: Path) -> None:
+def test_new_run_is_distinguished_from_a_resumed_one(tmp_path: Path) -> None:
     path = tmp_path / "container-x.out"
     output = RollingFile(path, 1_000)
     output.add(b"first\n")

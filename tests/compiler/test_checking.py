@@ -24,7 +24,7 @@ def _needs(text: str, address: str) -> list[str]:
     return list(graph_of(text).objects[address].spec["needs"])
 
 
-def test_a_sibling_goes_before_a_task_of_the_same_id_elsewhere() -> None:
+def test_sibling_is_preferred_to_a_task_of_the_same_id_elsewhere() -> None:
     text = """
 tasks:
   a: {tasks: {build: {run: x}, test: {run: y, needs: [build]}}}
@@ -54,11 +54,11 @@ tasks:
     ],
     ids=["itself", "its child", "its parent", "through children"],
 )
-def test_whoever_waits_for_itself_in_any_way_is_told(text: str) -> None:
+def test_every_kind_of_wait_on_itself_is_reported(text: str) -> None:
     assert codes(text) == ["P0222"]
 
 
-def test_a_diamond_is_no_ring() -> None:
+def test_diamond_is_not_a_cycle() -> None:
     text = "tasks: {a: {run: x}, b: {run: x, needs: [a]}, c: {run: x, needs: [a]}, d: {run: x, needs: [b, c]}}"
     assert codes(text) == []
 
@@ -70,7 +70,7 @@ def test_the_ring_is_printed_and_each_task_on_it_has_its_place() -> None:
     assert [note.span.line for note in fault.related if note.span] == [3, 4]
 
 
-def test_an_unknown_agent_is_told_with_the_place_of_the_one_that_was_meant() -> None:
+def test_unknown_agent_is_reported_with_the_place_of_the_suggested_one() -> None:
     text = "agents:\n  worker: {run: x}\ntasks:\n  a: {goal: g, agent: worekr}\n"
     fault = compiled(text).diagnostics[0]
     assert (fault.code, fault.hint) == ("P0203", "did you mean `worker`?")
@@ -93,12 +93,12 @@ NEVER_MEANT = {
 
 
 @pytest.mark.parametrize("text", NEVER_MEANT)
-def test_what_is_unknown_was_never_meant_to_name_what_it_stands_in(text: str) -> None:
+def test_suggestion_never_names_the_object_that_holds_the_unknown_name(text: str) -> None:
     (fault,) = compiled(text).diagnostics
     assert fault.hint == NEVER_MEANT[text]
 
 
-def test_a_setting_that_its_mixin_has_not_is_told_where_it_is_given_with_the_one_that_was_meant() -> None:
+def test_unknown_setting_of_a_mixin_is_reported_where_it_is_given() -> None:
     mixin = "mixins:\n  careful: {settings: {attempts: 2}, around: [{retry: {max: $attempts}}]}\n"
     text = f"{mixin}agents:\n  worker:\n    run: x\n    mixins: [{{careful: {{atempts: 3}}}}]\nagent: worker\ngoal: g\n"
     fault = next(one for one in compiled(text).diagnostics if one.code == "P0406")
@@ -107,7 +107,7 @@ def test_a_setting_that_its_mixin_has_not_is_told_where_it_is_given_with_the_one
     assert fault.span.line == 6
 
 
-def test_faults_are_told_once_in_file_order_and_nothing_follows_from_them() -> None:
+def test_errors_are_reported_once_in_file_order_without_consequential_errors() -> None:
     text = "tasks:\n  a: {agent: nobody}\n  b: {goal: [x], needs: [c]}\n  c: {run: x, gaol: y, timeout: soon}\n"
     assert codes(text) == ["P0203", "P0202", "P0201", "P0202"]
 
@@ -130,7 +130,7 @@ tasks: {t: {goal: g, agent: own}}
     assert field_provenance(graph, "agent/t", "sandbox") is None
 
 
-def test_what_came_from_the_library_is_told_with_its_line() -> None:
+def test_error_from_the_library_is_reported_with_its_line() -> None:
     graph = graph_of("tasks: {t: {goal: g, agent: {extends: 'lib:micro', mixins: ['lib:denylist'], model: a/b}}}")
     assert field_provenance(graph, "task/t", "tools") == "lib:micro (lib:prototypes/micro.yaml:3)"
     assert field_provenance(graph, "task/t", "topology") == "lib:base (lib:prototypes/base.yaml:2)"
@@ -151,7 +151,7 @@ tasks: {t: {goal: g, agent: own}}
     ]
 
 
-def test_what_a_mixin_adds_to_a_prompt_is_added_once_and_outlives_another_prompt() -> None:
+def test_prompt_added_by_a_mixin_is_added_once_and_survives_another_prompt() -> None:
     text = """
 mixins: {brief: {prompt: be brief}, kind: {prompt: be kind}}
 agents:
@@ -189,11 +189,11 @@ tasks: {a: {run: x, env: {A: inner}, pause: false}}
     assert (spec["pause"], spec["priority"]) == (True, 3), "no task goes on below a paused one"
 
 
-def test_an_agent_that_takes_no_locks_is_not_told_that_there_are_none() -> None:
+def test_agent_with_locks_off_gets_no_warning_about_locks() -> None:
     assert codes('goal: g\nagent: {run: x, lock: "off"}') == []
 
 
-def test_an_agent_of_another_mind_than_its_prototype_has_that_mind_only() -> None:
+def test_agent_that_overrides_its_prototypes_kind_has_that_kind_only() -> None:
     text = "agents: {m: {model: x}}\ntasks: {t: {goal: g, agent: {extends: m, script: [{done: ok}]}}}"
     assert graph_of(text).objects["agent/t"].spec["mind"]["kind"] == "script"
 
@@ -221,7 +221,7 @@ def test_model_without_provider_gets_no_warning_if_the_plan_states_its_route() -
         assert codes(f"goal: g\nagent: {{model: gpt-5}}\nmodels: {{gpt-5: {{{row}}}}}") == []
 
 
-def test_a_patched_document_is_checked_and_given_back_in_canonical_form() -> None:
+def test_patched_document_is_checked_and_returned_in_canonical_form() -> None:
     document: JsonObject = {"plan": "p", "tasks": [{"id": "a", "run": "x", "budget": {"time": "2h"}, "spec": ["t"]}]}
     checked = check_document(document, sources=SOURCES)
     assert checked.document == {
@@ -241,13 +241,13 @@ def test_a_used_file_may_use_others_and_is_over_them() -> None:
     assert graph.objects["agent/b"].spec["mind"]["kind"] == "script"
 
 
-def test_files_that_use_each_other_are_told_with_the_way_round() -> None:
+def test_files_that_use_each_other_are_reported_with_the_cycle() -> None:
     (fault,) = compiled("run: x\nuse: [parts/round.yaml]").diagnostics
     assert fault.code == "P0215"
     said(fault.summary, "parts/round.yaml → parts/round-back.yaml → parts/round.yaml")
 
 
-def test_a_folder_among_the_used_files_is_told_as_one() -> None:
+def test_folder_among_the_used_files_is_reported_as_a_folder() -> None:
     (fault,) = compiled("run: x\nuse: [parts]").diagnostics
     assert (fault.code, "folder" in fault.summary) == ("P0214", True)
 
@@ -258,7 +258,7 @@ def test_heal_without_an_interval_has_the_usual_one() -> None:
 
 
 @pytest.mark.parametrize("form", ["()", "(:a b c)", "(:a)"])
-def test_a_form_that_is_no_name_is_told_and_not_followed_for_ever(form: str) -> None:
+def test_invalid_name_of_a_form_is_reported_and_not_followed_forever(form: str) -> None:
     assert codes(f'{{:run "x" :tasks {{:a {{:run "y" :needs [{form}]}}}}}}', "demo.plan.edn")[-1] == "P0202"
 
 
@@ -282,7 +282,7 @@ def test_every_table_and_field_can_be_explained_and_a_wrong_topic_is_helped() ->
     said(suggest_topic("task.accpetance"), "acceptance")
 
 
-def test_what_a_suite_may_say_is_explained_by_table_and_by_the_way_to_it() -> None:
+def test_suite_fields_are_explained_by_table_and_by_path() -> None:
     said_in(explain_topic("suite-case") or "")
     assert "tools\n" in (explain_topic("suite.cases.tools") or "")
     assert explain_topic("suite.cases.checks.calls.need") == explain_topic("calls.need")
@@ -304,7 +304,7 @@ def test_a_field_of_two_spellings_is_explained_with_both_and_with_what_is_in_the
     said_in(explain_topic("container.cmd") or "")
 
 
-def test_what_the_library_has_can_be_explained_and_a_slip_is_helped() -> None:
+def test_library_can_be_explained_and_a_typo_gets_a_suggestion() -> None:
     library = SOURCES
     listed = explain.library_page("lib:", library) or ""
     for shelf in listed.splitlines():

@@ -65,7 +65,7 @@ def test_the_page_in_the_docs_is_the_one_that_explain_prints(code: str, is_updat
     assert file.read_text() == error_page(code), "run `make docs` and look at the difference"
 
 
-def test_no_page_is_left_over() -> None:
+def test_every_page_has_an_error() -> None:
     assert {path.stem for path in PAGES.glob("P*.md")} == CODES.keys()
 
 
@@ -86,12 +86,12 @@ def test_the_right_example_has_no_error_at_all(code: str) -> None:
 
 
 @pytest.mark.parametrize("code", BUILT)
-def test_bytes_that_no_text_file_can_show_give_their_code(code: str) -> None:
+def test_unprintable_bytes_are_shown_by_their_code(code: str) -> None:
     result = compile_source(BUILT[code], file="demo.yaml", sources=FolderSources(GOLDEN))
     assert code in [one.code for one in result.diagnostics], told(result.diagnostics)
 
 
-def test_what_stops_an_apply_is_a_warning_until_then() -> None:
+def test_error_that_stops_an_apply_is_a_warning_until_then() -> None:
     known = all_advice()
     for code in STOPS_APPLY:
         found = compile_source(known[code].wrong.encode(), file="demo.yaml", sources=FolderSources(GOLDEN))

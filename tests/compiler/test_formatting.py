@@ -67,7 +67,7 @@ def read_back(text: str, spelling: Format) -> Json:
     return tree.value
 
 
-def test_a_plan_is_printed_the_way_people_write_it() -> None:
+def test_plan_is_printed_in_the_usual_style() -> None:
     assert format_yaml(PLAN) == YAML
     assert format_edn(PLAN) == EDN
 
@@ -75,7 +75,7 @@ def test_a_plan_is_printed_the_way_people_write_it() -> None:
 @pytest.mark.parametrize("spelling", ["yaml", "edn"])
 @given(document=documents)
 @settings(max_examples=sets.examples(300, 75))
-def test_what_is_printed_reads_back_to_the_same_document(spelling: Format, document: JsonObject) -> None:
+def test_printed_document_reads_back_equal(spelling: Format, document: JsonObject) -> None:
     text = format_document(document, spelling)
     back = read_back(text, spelling)
     assert canonical_bytes(back) == canonical_bytes(document)
@@ -98,6 +98,6 @@ def test_every_tricky_text_survives_as_key_and_as_value(spelling: Format) -> Non
 
 
 @given(document=st.one_of(st.just([]), st.just({}), st.lists(texts, max_size=3)))
-def test_a_document_that_is_no_map_is_printed_too(document: Json) -> None:
+def test_document_that_is_not_a_map_is_printed_too(document: Json) -> None:
     assert read_back(format_yaml(document), "yaml") == document
     assert read_back(format_edn(document), "edn") == document

@@ -50,7 +50,7 @@ def test_a_plan_compiles_to_its_stored_graph(path: Path, is_updating: bool) -> N
 
 
 @rows.each("path", _plans("invalid"), ids=lambda path: path.name)
-def test_every_fault_is_told_on_its_line_and_nothing_else_is(path: Path) -> None:
+def test_every_error_is_reported_on_its_line_and_nothing_else(path: Path) -> None:
     expected = Counter(
         (number, mark[1].lower(), code)
         for number, line in enumerate(path.read_text().split("\n"), 1)

@@ -38,7 +38,7 @@ def test_a_command_shows_its_files(command: list[str] | str, cwd: str, files: se
     ],
     ids=str,
 )
-def test_what_is_no_file_beside_the_plan_is_none(command: list[str] | str) -> None:
+def test_path_that_is_not_a_file_beside_the_plan_is_not_a_hook_file(command: list[str] | str) -> None:
     assert guarded_patterns(program_files(command_argv(command), ".")) in ((), (".ok",))
 
 
@@ -52,5 +52,5 @@ def test_what_is_no_file_beside_the_plan_is_none(command: list[str] | str) -> No
     ],
     ids=str,
 )
-def test_of_what_a_server_is_given_only_what_it_runs_counts(command: list[str], files: set[str]) -> None:
+def test_only_the_programs_of_a_servers_arguments_count(command: list[str], files: set[str]) -> None:
     assert set(guarded_patterns(program_files(command, ".", with_data=False))) == files

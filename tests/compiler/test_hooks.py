@@ -25,7 +25,7 @@ def _over(text: str, agent: str) -> list[str]:
     return list(graph_of(text).objects[agent].spec["hooks"])
 
 
-def test_a_hook_of_the_plan_watches_every_agent_each_with_an_object_of_its_own() -> None:
+def test_hook_of_the_plan_watches_every_agent_with_its_own_object() -> None:
     hooks = _hooks(f"hooks: {{guard: {RULE}}}{TREE}")
     assert list(hooks) == ["hook/guard", "hook/a/guard", "hook/a/b/guard"]
     assert [spec["watches"] for spec in hooks.values()] == ["agent/.", "agent/a", "agent/a/b"]
@@ -33,7 +33,7 @@ def test_a_hook_of_the_plan_watches_every_agent_each_with_an_object_of_its_own()
     assert all(spec["is_root"] for spec in hooks.values())
 
 
-def test_where_nobody_is_above_each_agent_has_the_original() -> None:
+def test_agent_without_a_watched_ancestor_has_the_original_hook() -> None:
     text = f"hooks: {{guard: {RULE}}}\ntasks: {{a: {{goal: a, agent: {SCRIPT}}}, b: {{goal: b, agent: {SCRIPT}}}}}"
     assert [spec["original"] for spec in _hooks(text).values()] == ["", ""]
 
@@ -50,7 +50,7 @@ def test_a_copy_is_like_its_original_read_only_or_not_made_at_all() -> None:
     assert [hooks[f"hook/{path}ro"]["expires"]["turns"] for path in ("", "a/", "a/b/")] == [3, None, None]
 
 
-def test_those_of_the_plan_come_first_then_each_level_down() -> None:
+def test_hooks_of_the_plan_come_first_then_each_level_down() -> None:
     text = f"""
 goal: g
 agent: {{script: [{{done: ok}}], hooks: [lib:planning]}}
@@ -66,12 +66,12 @@ tasks:
     assert _over(text, "agent/a/b") == [f"hook/a/b/{name}" for name in names]
 
 
-def test_a_hook_that_comes_from_above_is_not_there_twice_because_an_agent_names_it() -> None:
+def test_inherited_hook_is_not_duplicated_when_an_agent_names_it() -> None:
     text = f"hooks: {{guard: {RULE}}}{TREE.replace('[{done: ok}]', '[{done: ok}], hooks: [guard]')}"
     assert _over(text, "agent/a/b") == ["hook/a/b/guard"]
 
 
-def test_a_hook_that_has_no_copies_watches_whoever_names_it_further_down() -> None:
+def test_hook_without_copies_watches_descendants_that_name_it() -> None:
     here = "{on: on-wake, rule: {comment: x}, copy: none}"
     tree = TREE.replace("b: {goal: b, agent: {", "b: {goal: b, agent: {hooks: [guard], ")
     text = f"hooks: {{guard: {here}}}{tree}"
@@ -80,7 +80,7 @@ def test_a_hook_that_has_no_copies_watches_whoever_names_it_further_down() -> No
     assert _hooks(text)["hook/a/b/guard"]["original"] == ""
 
 
-def test_another_hook_of_the_same_name_gets_another_address_and_the_one_from_above_keeps_its_own() -> None:
+def test_second_hook_of_the_same_name_gets_another_address() -> None:
     below = f"{{goal: a, hooks: {{guard: {{on: on-end, rule: {{comment: y}}}}}}, agent: {SCRIPT}}}"
     text = f"hooks: {{guard: {RULE}}}\ngoal: g\nagent: {SCRIPT}\ntasks: {{a: {below}}}"
     assert _over(text, "agent/a") == ["hook/a/guard", "hook/a/guard-2"]
@@ -94,7 +94,7 @@ def test_settings_are_put_in_and_kept_as_options() -> None:
     assert spec.on == ("before-call",)
 
 
-def test_what_a_hook_says_itself_is_laid_over_what_it_is_made_from() -> None:
+def test_own_fields_of_a_hook_override_those_it_extends() -> None:
     text = """hooks:
   base: {on: [before-call, on-end], match: write, rule: {deny: x}, timeout: 5s, on-fault: note}
   own: {extends: base, match: shell, run: ./own}"""
@@ -103,7 +103,7 @@ def test_what_a_hook_says_itself_is_laid_over_what_it_is_made_from() -> None:
     assert _hooks(text + TREE)["hook/own"]["mind"]["argv"] == ["sh", "-c", "./own"]
 
 
-def test_of_an_agent_that_is_extended_only_what_is_stated_changes() -> None:
+def test_extending_an_agent_changes_only_the_stated_fields() -> None:
     text = """hooks:
   base: {on: on-end, agent: {model: ollama/x, prompt: look, tools: [read]}, budget: {turns: 3}}
   own: {extends: base, agent: {model: ollama/y}}"""
@@ -113,13 +113,13 @@ def test_of_an_agent_that_is_extended_only_what_is_stated_changes() -> None:
     assert spec["budget"] == {"turns": 3}
 
 
-def test_the_agent_behind_a_hook_has_no_tools_but_those_that_are_stated() -> None:
+def test_agent_behind_a_hook_has_only_its_stated_tools() -> None:
     text = "hooks: {late: {on: on-end, agent: {model: ollama/x, prompt: look}}}" + TREE
     spec = graph_of(text).objects["agent/~late"].spec
     assert (spec["tools"], spec["watches"], spec["parent"]) == ([], "agent/.", None)
 
 
-def test_agents_behind_hooks_are_watched_by_hooks_without_agents_that_come_before_theirs() -> None:
+def test_hooks_without_agents_watch_the_agents_behind_hooks_and_run_first() -> None:
     text = f"""hooks:
   first: {{on: before-call, rule: [{{deny: stop}}]}}
   late: {{on: on-end, agent: {{model: ollama/x, prompt: look}}}}
@@ -129,7 +129,7 @@ def test_agents_behind_hooks_are_watched_by_hooks_without_agents_that_come_befor
     assert _over(text + TREE, "agent/~other") == ["hook/~other/first"]
 
 
-def test_of_an_agent_behind_a_hook_only_the_calls_are_watched_by_copies_that_end_with_their_originals() -> None:
+def test_copies_watch_only_the_calls_of_a_hooks_agent_and_end_with_the_original() -> None:
     text = """hooks:
   first: {on: [on-wake, before-call, before-reply], rule: [{comment: hello}], copy: read-only}
   says: {on: before-reply, rule: [{deny: "no"}]}
@@ -148,7 +148,7 @@ def test_a_read_only_copy_of_a_hook_that_thinks_asks_the_agent_of_its_original()
     assert "agent/a/~late" not in objects
 
 
-def test_an_agent_of_the_plan_is_asked_where_a_hook_says_so_and_never_about_itself() -> None:
+def test_plan_agent_is_consulted_where_a_hook_names_it_and_never_about_itself() -> None:
     text = "hooks: {boss: {on: on-end, agent: {as: agent/.}}}" + TREE
     objects = graph_of(text).objects
     assert "hook/boss" not in objects
@@ -157,7 +157,7 @@ def test_an_agent_of_the_plan_is_asked_where_a_hook_says_so_and_never_about_itse
     assert [one for one in below if one.startswith("hook/")] == ["hook/boss", "hook/a/b/boss"]
 
 
-def test_whoever_must_know_is_woken_by_a_hook() -> None:
+def test_hook_wakes_the_agent_that_must_be_notified() -> None:
     objects = graph_of("hooks: {late: {on: on-end, agent: {model: ollama/x, prompt: look}}}" + TREE).objects
     assert "hook/a/late" in objects["agent/a"].refs
     assert set(objects["hook/a/late"].refs) == {"agent/a", "hook/late", "agent/a/~late"}
@@ -165,18 +165,18 @@ def test_whoever_must_know_is_woken_by_a_hook() -> None:
     assert "hook/a/late" in objects["agent/a/~late"].refs
 
 
-def test_a_hook_whose_agent_has_no_model_is_told_by_its_name() -> None:
+def test_hook_whose_agent_has_no_model_is_reported_by_name() -> None:
     found = [one for one in compiled(f"hooks: {{late: {{on: on-end, agent: {{prompt: x}}}}}}{TREE}").diagnostics]
     assert [(one.code, one.summary.split(" has")[0]) for one in found][:1] == [
         ("P0225", "the agent of hook `late` and 2 more")
     ]
 
 
-def test_a_setting_that_nothing_has_is_told() -> None:
+def test_unused_setting_is_reported() -> None:
     assert codes(f"hooks: {{limit: {{extends: lib:spawn-limit, settings: {{childs: 2}}}}}}{TREE}") == ["P0213"]
 
 
-def test_an_agent_has_so_many_hooks_and_no_more() -> None:
+def test_number_of_hooks_of_an_agent_is_bounded() -> None:
     hooks = "".join(f"  h{number}: {RULE}\n" for number in range(HOOKS_MAX + 1))
     assert "P0224" in codes(f"hooks:\n{hooks}{TREE}")
 
@@ -201,7 +201,7 @@ def test_a_name_standing_alone_is_what_a_hook_is_made_from() -> None:
     assert document["hooks"] == {"first": {"extends": "lib:planning"}}
 
 
-def test_what_answers_for_a_hook_is_written_by_nobody_that_it_may_watch() -> None:
+def test_files_that_answer_for_a_hook_are_not_writable_by_agents_it_watches() -> None:
     text = f"""hooks:
   guard: {{on: before-call, run: [python3, hooks/guard.py, --strict]}}
   looks: {{on: before-call, python: "checks.py:look"}}
@@ -216,7 +216,7 @@ def test_what_answers_for_a_hook_is_written_by_nobody_that_it_may_watch() -> Non
     assert not any("strict" in denied or "python3" in denied for denied in deep)
 
 
-def test_a_hook_that_a_mixin_names_watches_too_and_one_that_there_is_not_is_told() -> None:
+def test_hook_named_by_a_mixin_watches_and_an_unknown_one_is_reported() -> None:
     text = "mixins: {careful: {hooks: [NAME]}}\nagent: {script: [{done: ok}], mixins: [careful]}\ngoal: g\n"
     assert _over(text.replace("NAME", "lib:planning"), "agent/.") == ["hook/planning"]
     assert codes(text.replace("NAME", "plannning")) == ["P0213"]

@@ -31,7 +31,7 @@ HOSTILE = {
 
 @pytest.mark.sweep(keep=3)
 @pytest.mark.parametrize("name", HOSTILE)
-def test_law_11_a_plan_of_faults_is_told_of_in_bounded_time(name: str) -> None:
+def test_law_11_plan_full_of_errors_is_reported_in_bounded_time(name: str) -> None:
     text, code = HOSTILE[name]
     assert code in codes(text)
 

@@ -282,7 +282,7 @@ def _base(table: str, row: Field) -> JsonObject:
     [pair for pair in ROWS if not pair[1].read_in and pair[0] not in (*NOT_LOWERED, "library")],
     ids=lambda part: part if isinstance(part, str) else part.name,
 )
-def test_law_10_the_example_of_every_field_changes_what_is_wanted_or_is_told_of(table: str, row: Field) -> None:
+def test_law_10_example_of_every_field_changes_the_graph_or_is_reported(table: str, row: Field) -> None:
     base = _base(table, row)
     without = _plan(table, _beside(table, row, base))
     with_it = _plan(table, _beside(table, row, base) | {row.name: row.example})
@@ -307,7 +307,7 @@ def test_law_10_what_is_read_from_the_document_is_named_by_its_reader(table: str
     [pair for pair in ROWS if pair[0] in READ_AS_WRITTEN],
     ids=lambda part: part if isinstance(part, str) else part.name,
 )
-def test_law_10_what_is_lowered_as_it_was_written_is_named_by_its_reader(table: str, row: Field) -> None:
+def test_law_10_unchanged_lowered_field_is_named_by_its_reader(table: str, row: Field) -> None:
     assert row.name in _words(*READ_AS_WRITTEN[table]), f"nothing in {READ_AS_WRITTEN[table]} reads `{row.name}`"
 
 

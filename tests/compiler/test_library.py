@@ -33,7 +33,7 @@ def test_every_prototype_can_be_extended(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES["toolsets"])
-def test_every_toolset_opens_to_tools_that_there_are(name: str) -> None:
+def test_every_toolset_expands_to_existing_tools(name: str) -> None:
     for written in (name, f"lib:{name}"):
         text = f"agent: {{script: [{{done: ok}}], tools: ['{written}']}}"
         assert codes(text) == []
@@ -55,7 +55,7 @@ def test_every_prompt_reaches_the_agent(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES["hooks"])
-def test_every_hook_is_made_for_whom_it_watches_and_reads_all_of_its_settings(name: str) -> None:
+def test_every_library_hook_is_built_for_its_agents_and_reads_all_its_settings(name: str) -> None:
     text = f"agent: {{model: test/m}}\nhooks: {{h: 'lib:{name}'}}\ntasks: {{a: {{goal: x}}}}"
     assert codes(text) == []
     spec = graph_of(text).objects["hook/h"].spec
@@ -95,7 +95,7 @@ def test_every_tool_is_in_one_set_or_another_and_the_smallest_is_what_everybody_
 @pytest.mark.parametrize(
     "written", ["[all, 'lib:containers']", "['lib:containers', all]", "[both]", "['*', container, container_exec]"]
 )
-def test_what_all_does_not_stand_for_can_be_had_beside_it(written: str) -> None:
+def test_tools_outside_all_can_be_listed_beside_it(written: str) -> None:
     both = "toolsets: {both: {tools: [all, 'lib:containers']}}"
     text = f"agent: {{script: [{{done: ok}}], tools: {written}}}\n{both}"
     tools = set(graph_of(text).objects["agent/."].spec["tools"])
@@ -105,7 +105,7 @@ def test_what_all_does_not_stand_for_can_be_had_beside_it(written: str) -> None:
     assert tools - denied == {"container_exec"}
 
 
-def test_the_order_of_mixins_and_where_each_is_from_is_told() -> None:
+def test_order_and_origin_of_mixins_are_reported() -> None:
     graph = graph_of("agent: {script: [{done: ok}], mixins: ['lib:trace', 'lib:retry']}")
     source = field_provenance(graph, "agent/.", "mixins")
     said(str(source))

@@ -103,14 +103,14 @@ def test_a_file_that_drops_its_last_child_keeps_those_it_never_had() -> None:
     assert not merged.conflicts
 
 
-def test_removing_a_task_takes_what_was_added_below_it_and_says_so() -> None:
+def test_removing_a_task_removes_its_added_children_and_reports_them() -> None:
     live = {"goal": "all", "tasks": {"a": {"goal": "first", "tasks": {"new": {"goal": "n"}}}}}
     merged = compiler_merge.merge_documents(BASE, {"goal": "all"}, live)
     assert merged.document == {"goal": "all"}
     said([conflict.words for conflict in merged.conflicts])
 
 
-def test_where_both_changed_a_field_the_person_wins_and_the_conflict_holds_all_three_values() -> None:
+def test_operator_wins_a_field_conflict_that_records_all_three_values() -> None:
     file, live = {"goal": "theirs"}, {"goal": "ours"}
     (conflict,) = compiler_merge.merge_documents({"goal": "all"}, file, live).conflicts
     assert (conflict.base, conflict.file, conflict.live) == ("all", "theirs", "ours")

@@ -43,7 +43,7 @@ def test_sizes_become_bytes(written: str, kept: int) -> None:
 
 
 @pytest.mark.parametrize("written", ["-1", "1.5", "many", "1 M M", "true", "[1]"])
-def test_what_is_no_count_is_told(written: str) -> None:
+def test_invalid_count_is_reported(written: str) -> None:
     assert codes(f"run: x\nbudget: {{tokens: {written}}}")[0] in ("P0202", "P0212")
 
 
@@ -52,7 +52,7 @@ def test_the_least_that_is_allowed_is_allowed() -> None:
     assert document["containers"]["c"]["health"]["interval"] == 0.1
 
 
-def test_one_value_stands_for_a_list_of_one() -> None:
+def test_single_value_is_read_as_a_list_of_one() -> None:
     text = "tasks: {a: {run: x}, b: {run: y, needs: a, locks: src/**, acceptance: make test}}"
     task = document_of(text)["tasks"]["b"]
     assert task["needs"] == ["a"]
@@ -74,7 +74,7 @@ def test_aliases_and_vectors_of_maps_become_maps_by_id() -> None:
     }
 
 
-def test_an_id_not_given_is_made_from_the_goal_and_stays_when_others_come() -> None:
+def test_generated_id_comes_from_the_goal_and_is_stable() -> None:
     one = '(task "all" (task "Write the page" :run "x"))'
     two = '(task "all" (task "Draw a picture" :run "y") (task "Write the page" :run "x"))'
     assert list(document_of(one, "d.edn")["tasks"]) == ["write-page"]
@@ -88,7 +88,7 @@ def test_the_plan_has_the_name_it_states_or_the_file_has() -> None:
     assert plan_name("-") == "plan"
 
 
-def test_the_document_keeps_what_is_named_as_it_is_written() -> None:
+def test_document_keeps_names_as_they_are_written() -> None:
     text = """
     use: [lib:coding]
     agents: {mine: {extends: lib:child, prompt: lib:worker, tools: [lib:code], run: x}}
@@ -113,7 +113,7 @@ def test_a_place_is_found_through_vectors_and_aliases(path: str) -> None:
     )
 
 
-def test_what_was_derived_has_no_place() -> None:
+def test_derived_field_has_no_place() -> None:
     assert compiled("run: x").origin(("plan",)) is None
 
 
@@ -133,17 +133,17 @@ def test_ids_are_made_from_goals(goal: str, id_: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["ui", "a.b-c_d", "1", "é", "x" * 64])
-def test_what_may_be_an_id(text: str) -> None:
+def test_valid_id_is_accepted(text: str) -> None:
     assert is_valid_id(text)
 
 
 @pytest.mark.parametrize("text", ["", ".", "..", "a/b", "-x", "a b", "x" * 65, "a\n", "#"])
-def test_what_may_not_be_an_id(text: str) -> None:
+def test_invalid_id_is_refused(text: str) -> None:
     assert not is_valid_id(text)
 
 
 @pytest.mark.parametrize("path", ["..", "a/../..", "/etc", "~", "~/x", "C:/x", "a\\..\\..\\b", "../x"])
-def test_paths_that_lead_out(path: str) -> None:
+def test_escaping_path_is_refused(path: str) -> None:
     assert leaves_folder(path)
 
 
@@ -153,12 +153,12 @@ def test_paths_that_stay_inside(path: str) -> None:
 
 
 @pytest.mark.parametrize("written", ["off", "OFF", "false", "no", "'off'"])
-def test_a_word_that_some_readers_take_for_false_is_that_word_where_it_is_one_of_a_few(written: str) -> None:
+def test_word_that_yaml_reads_as_false_stays_a_word_in_an_enumeration(written: str) -> None:
     document = document_of(f"goal: g\nagent: {{run: ./a, lock: {written}}}")
     assert document["agent"]["lock"] == "off"
 
 
-def test_no_cure_is_told_that_does_not_help() -> None:
+def test_no_useless_fix_is_suggested() -> None:
     (own,) = compiled("goal: g\nrun: ./a\ncwd: off").diagnostics
     said(own.hint)
     (given,) = compiled("goal: g\nagent: {run: ./a, settings: {retry: {quiet: off}}}").diagnostics
@@ -191,7 +191,7 @@ def test_no_cure_is_told_that_does_not_help() -> None:
         ("steps: {a: {run: x}}", "tasks"),
     ],
 )
-def test_the_field_name_of_another_tool_leads_to_ours(written: str, meant: str) -> None:
+def test_field_name_of_another_tool_gets_ours_as_a_hint(written: str, meant: str) -> None:
     hints = [fault.hint for fault in compiled(written).diagnostics if fault.code == "P0201"]
     assert hints == [f"did you mean `{ours}`?" for ours in meant.split()]
 
@@ -209,7 +209,7 @@ def test_an_unknown_field_is_reported_without_an_article_before_a_plural(written
 
 
 @pytest.mark.parametrize("name", ["db", "container/db"])
-def test_a_need_that_names_a_container_leads_to_the_field_for_containers(name: str) -> None:
+def test_need_that_names_a_container_gets_the_container_field_as_a_hint(name: str) -> None:
     written = f"containers: {{db: {{image: x}}}}\ntasks: {{a: {{run: x, needs: [{name}]}}, dc: {{run: x}}}}"
     [found] = [fault for fault in compiled(written).diagnostics if fault.code == "P0204"]
     assert "containers: [db]" in (found.hint or "")
@@ -240,13 +240,13 @@ def test_the_nearest_name_is_near() -> None:
         ("ttl: [1]", "`ttl` must be a time, not a list", "write it as 90s, 10m, 1h30m or a number of seconds"),
     ],
 )
-def test_who_comes_from_docker_is_told_how_a_plan_says_it(field: str, summary: str, hint: str) -> None:
+def test_docker_spelling_gets_the_plan_spelling_as_a_hint(field: str, summary: str, hint: str) -> None:
     fault, *_ = compiled(f"containers:\n  a:\n    image: x\n    {field}").diagnostics
     assert (fault.span and fault.span.line, fault.hint) == (4, hint)
     assert summary in fault.summary
 
 
-def test_a_port_of_this_machine_that_there_is_not_is_marked_where_it_is_written() -> None:
+def test_invalid_port_of_this_machine_is_marked_where_it_is_written() -> None:
     (fault,) = compiled("containers: {a: {image: x, ports: {70000: 80}}}").diagnostics
     said(fault.summary, "70000")
     assert fault.span and fault.span.end_column - fault.span.column == len("70000")

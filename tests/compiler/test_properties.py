@@ -92,6 +92,6 @@ VALUES = st.recursive(
 
 @settings(max_examples=sets.examples(300, 60))
 @given(st.dictionaries(FIELDS, VALUES, max_size=4))
-def test_no_document_makes_the_compiler_fall_over(document: JsonObject) -> None:
+def test_no_document_crashes_the_compiler(document: JsonObject) -> None:
     checked = check_document(document, sources=SOURCES)
     assert checked.graph is not None or checked.diagnostics

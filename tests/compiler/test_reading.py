@@ -48,12 +48,12 @@ def fault_of(content: bytes, file: str = "plan.yaml", limits: SizeLimits = SizeL
         ("-", "", "yaml"),
     ],
 )
-def test_the_suffix_says_the_spelling_and_else_the_first_character(file: str, text: str, spelling: str) -> None:
+def test_suffix_decides_the_format_and_otherwise_the_first_character(file: str, text: str, spelling: str) -> None:
     assert source_format(file, text) == spelling
 
 
 @pytest.mark.parametrize("file", ["plan.yaml", "plan.edn"])
-def test_bytes_that_are_not_text_are_told_with_their_place(file: str) -> None:
+def test_bytes_that_are_not_text_are_reported_with_their_place(file: str) -> None:
     fault = fault_of("a: é\nb: ".encode() + b"\xff\xfe", file)
     assert (fault.code, fault.span and (fault.span.line, fault.span.column)) == ("P0102", (2, 4))
     assert "0xff" in fault.summary
@@ -61,7 +61,7 @@ def test_bytes_that_are_not_text_are_told_with_their_place(file: str) -> None:
 
 
 @pytest.mark.parametrize("file", ["plan.yaml", "plan.edn"])
-def test_control_characters_are_told_one_by_one(file: str) -> None:
+def test_control_characters_are_reported_one_by_one(file: str) -> None:
     tree = read_source("a\x00b\x1b[31m\nc\x7f é\x85".encode(), file=file)
     assert [fault.code for fault in tree.diagnostics] == ["P0104"] * 3
     assert [fault.span and fault.span.line for fault in tree.diagnostics] == [1, 1, 2]
@@ -125,7 +125,7 @@ def test_hostile_texts_are_refused_in_bounded_memory(name: str) -> None:
     assert peak < 150 * MIB
 
 
-def test_what_is_just_within_the_limits_is_read() -> None:
+def test_document_just_within_the_limits_is_read() -> None:
     assert read_source(b"[" * 64 + b"]" * 64, file="plan.yaml").diagnostics == ()
     assert read_source(b"[" * 64 + b"]" * 64, file="plan.edn").diagnostics == ()
     assert read_source(b"a: &x 1\n" + b"".join(b"k%d: *x\n" % n for n in range(100)), file="p.yaml").diagnostics == ()
@@ -142,7 +142,7 @@ def test_limits_may_be_raised() -> None:
 
 @given(content=st.binary(max_size=60), file=st.sampled_from(["a.yaml", "a.edn", "a"]))
 @settings(max_examples=sets.examples(300, 75))
-def test_no_bytes_make_reading_fail(content: bytes, file: str) -> None:
+def test_no_bytes_crash_the_reader(content: bytes, file: str) -> None:
     tree = read_source(content, file=file)
     assert tree.text is not None
     assert all(fault.span is not None for fault in tree.diagnostics)
@@ -150,7 +150,7 @@ def test_no_bytes_make_reading_fail(content: bytes, file: str) -> None:
 
 @given(text=st.text(alphabet="ab:-?&*!|>'\"%@`{}[],#\\ \n\t0", max_size=40))
 @settings(max_examples=sets.examples(500, 125))
-def test_no_yaml_text_makes_reading_fail(text: str) -> None:
+def test_no_yaml_text_crashes_the_reader(text: str) -> None:
     tree = read_source(text.encode(), file="plan.yaml")
     for fault in tree.diagnostics:
         assert fault.span is not None

@@ -65,12 +65,12 @@ def test_several_forms_at_the_top_are_a_list() -> None:
     assert shown("(a 1)\n(b 2)", (1, 1)) == (None, "2")
 
 
-def test_known_tags_give_text_and_stand_for_what_they_mark() -> None:
+def test_known_tags_give_text_and_represent_what_they_mark() -> None:
     assert value_of('{:a #inst "2024-01-01" :b #uuid "x"}') == {"a": "2024-01-01", "b": "x"}
     assert shown('{:a #inst "2024"}', ("a",)) == (":a", '#inst "2024"')
 
 
-def test_places_are_what_people_see() -> None:
+def test_places_are_in_visible_characters() -> None:
     text = '{:task/id "x" ; é\r\n :tasks {:a {:goal "say \\"hi\\""}}\r\n #:n{:k 1}[2]}'
     assert shown(text, ("tasks", "a", "goal")) == (":goal", '"say \\"hi\\""')
     place = read(text).place(("tasks", "a"))
@@ -115,7 +115,7 @@ def test_places_are_what_people_see() -> None:
         ("{:a}", "P0120", 1, 2, ":a"),
     ],
 )  # fmt: skip
-def test_each_fault_has_a_place_and_a_cure(text: str, code: str, line: int, column: int, word: str) -> None:
+def test_each_error_has_a_place_and_a_fix(text: str, code: str, line: int, column: int, word: str) -> None:
     first = read(text).diagnostics[0]
     assert first.span is not None
     assert (first.code, first.span.line, first.span.column) == (code, line, column)
@@ -123,7 +123,7 @@ def test_each_fault_has_a_place_and_a_cure(text: str, code: str, line: int, colu
     assert first.hint
 
 
-def test_all_faults_come_in_one_pass() -> None:
+def test_all_errors_are_reported_in_one_pass() -> None:
     faults = read("{:a 1 :a 2\n :b #foo 3 :c 1x\n :d [1 2}").diagnostics
     assert [fault.code for fault in faults] == ["P0107"]  # A bracket astray makes another tree of the rest.
     faults = read("{:a 1 :a 2\n :b #foo 3 :c 1x}").diagnostics
@@ -217,7 +217,7 @@ def test_our_reader_agrees_with_edn_format(text: str) -> None:
 
 @given(text=st.text(alphabet='{}[]()"\\#:;,_ \na1/.^@-', max_size=30))
 @settings(max_examples=sets.examples(500, 90))
-def test_no_text_makes_the_reader_fail(text: str) -> None:
+def test_no_text_crashes_the_reader(text: str) -> None:
     tree = read(text)
     for fault in tree.diagnostics:
         assert fault.span is not None

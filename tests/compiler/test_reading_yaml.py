@@ -67,7 +67,7 @@ def shown(text: str, path: SourcePath) -> tuple[str | None, str]:
         ("-", [None]),
     ],
 )
-def test_scalars_mean_what_yaml_1_2_says(written: str, meant: SourceValue) -> None:
+def test_scalars_have_their_yaml_1_2_meaning(written: str, meant: SourceValue) -> None:
     assert canonical_bytes(value_of(f"a:\n  {written}\n")["a"]) == canonical_bytes(meant)
 
 
@@ -91,7 +91,7 @@ def test_scalars_mean_what_yaml_1_2_says(written: str, meant: SourceValue) -> No
         "2024-01-01 10:00:00",
     ],
 )
-def test_what_yaml_1_1_readers_take_for_something_else_is_a_trap(written: str) -> None:
+def test_value_that_yaml_1_1_reads_differently_is_a_warning(written: str) -> None:
     value = value_of(f"a: {written}")["a"]
     assert isinstance(value, YamlTrap)
     assert value == written
@@ -124,7 +124,7 @@ def test_merge_keys_fill_in_what_a_map_does_not_say() -> None:
 
 @given(document=documents)
 @settings(max_examples=sets.examples(100, 25))
-def test_what_pyyaml_writes_is_read_to_the_same_values(document: JsonObject) -> None:
+def test_output_of_pyyaml_is_read_to_the_same_values(document: JsonObject) -> None:
     # With quotes: its plain style leaves `1e3` and `0o17` bare, which only YAML 1.2 takes for numbers.
     text = yaml.safe_dump(document, allow_unicode=True, sort_keys=False, default_style='"')
     tree = read(text)
@@ -132,7 +132,7 @@ def test_what_pyyaml_writes_is_read_to_the_same_values(document: JsonObject) -> 
     assert canonical_bytes(tree.value) == canonical_bytes(document)
 
 
-def test_places_are_what_people_see() -> None:
+def test_places_are_in_visible_characters() -> None:
     text = (
         "# head\r\ntasks:\r\n  ui:   # note\r\n    goal: 'say \"hi\"'  # why\r\n    needs: [a, {b: c}]\r\n"
         "    notes: |\r\n      one\r\n      two\r\n\r\n  # about the next\r\n  next: é\r\n  empty:\r\n"
@@ -148,7 +148,7 @@ def test_places_are_what_people_see() -> None:
     assert (place.value.line, place.value.column, place.key.line, place.key.column) == (11, 9, 11, 3)
 
 
-def test_an_alias_stands_where_it_is_written_and_its_members_where_the_anchor_is() -> None:
+def test_alias_is_located_where_it_is_written_and_its_members_at_the_anchor() -> None:
     text = "a: &x {b: 1}\nc: *x   # same\nd: [*x , *x]\ne:\n  - *x\n  # *no\n  - *x\nf: {<<: *x, g: 2}\n"
     assert shown(text, ("c",)) == ("c", "*x")
     assert shown(text, ("d", 1)) == (None, "*x")
@@ -159,7 +159,7 @@ def test_an_alias_stands_where_it_is_written_and_its_members_where_the_anchor_is
     assert shown(text, ("f", "g")) == ("g", "2")
 
 
-def test_a_path_that_leads_nowhere_has_no_place() -> None:
+def test_unresolved_path_has_no_place() -> None:
     tree = read("a: [1]\n")
     assert [tree.place(path) for path in (("b",), ("a", 1), ("a", "x"), ("a", 0, "y"))] == [None] * 4
     assert read("a: [").place(()) is None
@@ -222,7 +222,7 @@ def test_line_separators_inside_a_text_do_not_shift_the_line_numbers() -> None:
         ("a: {<<: 1}\n", "P0118", 1, 9, "<<"),
     ],
 )  # fmt: skip
-def test_each_fault_has_a_place_and_a_cure(text: str, code: str, line: int, column: int, word: str) -> None:
+def test_each_error_has_a_place_and_a_fix(text: str, code: str, line: int, column: int, word: str) -> None:
     tree = read(text)
     first = tree.diagnostics[0]
     assert first.span is not None
@@ -231,18 +231,18 @@ def test_each_fault_has_a_place_and_a_cure(text: str, code: str, line: int, colu
     assert first.hint
 
 
-def test_all_faults_of_the_values_come_in_one_pass() -> None:
+def test_all_errors_of_values_are_reported_in_one_pass() -> None:
     assert codes("a: 1\na: 2\nb: !x 1\nc: .nan\nd: {e: 1, e: 2}\n") == ["P0109", "P0115", "P0117", "P0109"]
     assert codes("a:\n\tb: 1\n\tc: 2\n") == ["P0106", "P0106"]
 
 
-def test_a_fault_of_one_value_leaves_the_others_to_be_checked() -> None:
+def test_error_in_one_value_leaves_the_others_to_be_checked() -> None:
     assert read("a: 1\na: 2\nb: 3\n").value == {"a": 1, "b": 3}
 
 
 @settings(max_examples=sets.examples(500, 80))
 @given(documents)
-def test_a_line_of_json_is_read_as_what_it_is_as_yaml(document: JsonObject) -> None:
+def test_line_of_json_has_the_same_value_as_yaml(document: JsonObject) -> None:
     for line in (canonical_bytes(document), json.dumps(document).encode()):
         quick, exact = (read_source(text, file="plan.yaml") for text in (line, b"# As YAML.\n" + line))
 
@@ -267,13 +267,13 @@ def test_a_line_that_json_and_yaml_take_for_different_things_is_yaml(line: str) 
     assert [fault.code for fault in quick.diagnostics] == [fault.code for fault in exact.diagnostics]
 
 
-def test_what_programs_write_needs_no_parser_of_yaml() -> None:
+def test_machine_written_document_needs_no_yaml_parser() -> None:
     document: JsonObject = {"plan": "run", "tasks": {"a": {"goal": 'say "hi"\n', "budget": {"usd": 0.5}, "needs": []}}}
 
     assert read_json_line(canonical_bytes(document).decode() + "\n", SizeLimits()) == document
 
 
-def test_reading_leaves_the_collector_as_it_was() -> None:
+def test_reading_leaves_the_garbage_collector_unchanged() -> None:
     assert gc.isenabled()
     read("a: [")
     assert gc.isenabled()

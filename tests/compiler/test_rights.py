@@ -38,7 +38,7 @@ def test_law_6_a_line_never_widens_anything(parent: Rights, line: RightsLine) ->
 
 
 @given(rights, lines)
-def test_law_6_a_line_that_holds_twice_is_no_narrower_than_once(parent: Rights, line: RightsLine) -> None:
+def test_law_6_applying_a_line_twice_is_no_narrower_than_once(parent: Rights, line: RightsLine) -> None:
     once = narrow_rights(parent, line)
     assert _same(narrow_rights(once, line), once)
 
@@ -114,7 +114,7 @@ def test_a_coordinator_may_hand_on_tools_that_it_may_not_use() -> None:
     assert "shell" in _agent(text).tools
 
 
-def test_a_line_narrows_what_may_be_handed_on_as_well_unless_it_says_otherwise() -> None:
+def test_line_narrows_the_rights_to_hand_on_too_unless_it_states_them() -> None:
     plan = """
     agent: {script: [{done: ok}], rights: %s}
     tasks: {t: {goal: x, agent: {script: [{done: ok}], tools: [shell]}}}
@@ -169,7 +169,7 @@ def test_an_inherited_model_gives_way_to_the_tier_and_a_stated_one_is_refused() 
     assert "P0302" in codes(inherited.replace("goal: y", "goal: y, agent: {model: big}"))
 
 
-def test_a_tool_refused_in_a_named_agent_is_told_where_it_is_written_and_for_whom() -> None:
+def test_tool_refused_in_a_named_agent_is_reported_where_it_is_written() -> None:
     text = """
 agents: {worker: {script: [{done: ok}], tools: [read, shell]}}
 rights: {tools: [tiny]}
@@ -182,7 +182,7 @@ tasks: {t: {goal: x, agent: worker}}
     assert "for t" in fault.summary
 
 
-def test_law_6_no_agent_writes_the_files_that_say_what_it_is_or_does(tmp_path: Path) -> None:
+def test_law_6_agent_cannot_write_the_files_that_define_it(tmp_path: Path) -> None:
     (tmp_path / "proto.yaml").write_text("tools: [read]")
     (tmp_path / "words.md").write_text("be brief")
     (tmp_path / "shared.yaml").write_text("toolsets: {look: {tools: [read]}}")
@@ -214,7 +214,7 @@ def test_the_example_on_the_page_about_rights_compiles() -> None:
     assert codes(f"mcp: {{files: {{command: [server]}}}}\nrun: make\n{example}") == ["P0411"]
 
 
-def test_what_the_plan_is_made_from_and_what_its_servers_run_no_agent_writes(tmp_path: Path) -> None:
+def test_agent_cannot_write_files_that_the_plan_or_its_servers_are_made_from(tmp_path: Path) -> None:
     (tmp_path / "parts").mkdir()
     (tmp_path / "parts" / "more.yaml").write_text("agents: {w: {script: [{done: ok}], prompt: 'file:p.md'}}\n")
     (tmp_path / "p.md").write_text("Be kind.\n")

@@ -25,7 +25,7 @@ def test_steps_are_read_as_those_of_an_agent_are() -> None:
 
 
 @pytest.mark.parametrize(("content", "words", "line"), BAD.values(), ids=BAD)
-def test_what_is_wrong_is_told_at_its_line_with_a_cure(content: bytes, words: str, line: int) -> None:
+def test_error_is_reported_at_its_line_with_a_fix(content: bytes, words: str, line: int) -> None:
     read = read_scripts(content, file="f.yaml")
 
     assert read.scripts is None

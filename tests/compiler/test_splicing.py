@@ -151,7 +151,7 @@ def test_brackets_over_several_lines_keep_their_lines() -> None:
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
 @pytest.mark.parametrize("bom", ["", "\ufeff"])
 @pytest.mark.parametrize("end", ["", "\n"])
-def test_line_breaks_marks_and_the_end_of_the_file_stay_as_they_are(newline: str, bom: str, end: str) -> None:
+def test_line_breaks_marks_and_the_end_of_the_file_are_unchanged(newline: str, bom: str, end: str) -> None:
     text = bom + newline.join(["a: 1", "b:", "  c: 2"]) + (newline if end else "")
     content = text.encode()
     old = splice_source(content)
@@ -180,27 +180,27 @@ ANCHORS = (
         ({"base": None}, "&base"),
     ],
 )
-def test_what_aliases_share_is_not_edited(changed: dict[str, object], reason: str) -> None:
+def test_value_shared_by_aliases_is_not_edited(changed: dict[str, object], reason: str) -> None:
     result = plain(ANCHORS, **changed)
     assert isinstance(result, NotSpliced)
     assert reason in result.reason
 
 
-def test_beside_aliases_edits_go_on() -> None:
+def test_edits_beside_aliases_are_spliced() -> None:
     both = {"x": 1, "y": [2]}
     assert plain(ANCHORS, merged={**both, "z": 4, "w": 5}) == ANCHORS.replace("  z: 3\n", "  z: 4\n  w: 5\n")
     assert plain(ANCHORS, last=None) == ANCHORS.replace("last: *why\n", "")
     assert plain(ANCHORS, free={"k": 2}) == ANCHORS.replace("k: 1", "k: 2")
 
 
-def test_spellings_that_cannot_be_told_apart_are_refused() -> None:
+def test_ambiguous_spellings_are_refused() -> None:
     result = plain("a:\n  ? b\n  : 1\n", a={"b": 1, "c": 2})
     assert isinstance(result, NotSpliced)
     assert "`?`" in result.reason
     assert plain("a: {b, c: 1}\n", a={"c": 2}) is not None
 
 
-def test_a_result_that_says_something_else_is_not_written() -> None:
+def test_result_with_another_meaning_is_not_written() -> None:
     content = b"a: 1\n"
     source = compile_source(b"goal: x\ntasks: {a: {run: make}}\n", file="p.yaml", sources=SOURCES)
     assert source.document is not None
@@ -211,7 +211,7 @@ def test_a_result_that_says_something_else_is_not_written() -> None:
     assert isinstance(splice_plain(content, "p.yaml", {"a": 1}, {}), NotSpliced)
 
 
-def test_what_is_derived_and_not_written_is_not_edited() -> None:
+def test_derived_field_is_not_edited() -> None:
     result = compiled(
         "goal: x\ntasks: {a: {run: make}}\n", "named.yaml", lambda document: {**document, "plan": "other"}
     )
@@ -238,7 +238,7 @@ PLAN = """\
 """
 
 
-def test_what_agents_added_is_written_where_the_file_keeps_such_things() -> None:
+def test_tasks_added_by_agents_are_written_where_the_file_keeps_tasks() -> None:
     def live(document: JsonObject) -> JsonObject:
         front = document["tasks"]["front"]
         front = {**front, "acceptance": [*front["acceptance"], {"port": 80}], "tasks": {"ui": {"run": "x"}}}

@@ -96,7 +96,7 @@ def is_subsequence(wanted: list[str], lines: list[str]) -> bool:
 
 @given(dice=dice, has_bom=st.booleans(), ends=st.booleans(), newline=st.sampled_from(["\n", "\r\n"]))
 @GENERATED
-def test_law_9_yaml_says_what_was_wanted_and_other_lines_stay_identical(
+def test_law_9_yaml_holds_the_new_values_and_other_lines_stay_identical(
     dice: Dice, has_bom: bool, ends: bool, newline: str
 ) -> None:
     old = some_map(dice)
@@ -122,7 +122,7 @@ def test_law_9_yaml_says_what_was_wanted_and_other_lines_stay_identical(
 
 @given(dice=dice)
 @GENERATED
-def test_edn_says_what_was_wanted(dice: Dice) -> None:
+def test_edn_holds_the_new_values(dice: Dice) -> None:
     old = some_map(dice)
     content = EdnWriter(dice).write(old).encode()
     assert canonical_bytes(read_source(content, file="plan.edn").value) == canonical_bytes(old)

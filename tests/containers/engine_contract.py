@@ -89,7 +89,7 @@ async def until(is_so: Callable[[], Awaitable[bool]]) -> None:
 class EngineContract:
     pytestmark = pytest.mark.anyio
 
-    async def test_an_image_is_found_by_its_id_and_one_that_is_not_there_is_none(self, ground: Ground) -> None:
+    async def test_image_is_found_by_its_id_and_a_missing_one_is_none(self, ground: Ground) -> None:
         image = await ground.engine.image(ground.image)
 
         assert image is not None
@@ -106,7 +106,7 @@ class EngineContract:
             await engine.remove_network(name)
         assert await engine.networks(ground.labels) == ()
 
-    async def test_a_network_that_many_make_at_once_is_one(self, ground: Ground) -> None:
+    async def test_network_created_concurrently_is_one(self, ground: Ground) -> None:
         name = ground.name()
         async with anyio.create_task_group() as group:
             for _ in range(6):
@@ -137,7 +137,7 @@ class EngineContract:
             await engine.remove_volume(name)
         assert await engine.volumes(ground.labels) == ()
 
-    async def test_what_has_the_name_and_other_labels_is_left_alone(self, ground: Ground) -> None:
+    async def test_container_with_the_name_and_other_labels_is_left_alone(self, ground: Ground) -> None:
         engine, other = ground.engine, {**ground.labels, "of": "others"}
         network, volume, container = (ground.name() for _ in range(3))
         await engine.make_network(network, ground.labels, is_internal=False)
@@ -173,14 +173,14 @@ class EngineContract:
         assert found.created_at > 0 == found.last_run.started_at == found.last_run.ended_at
         assert await ground.engine.container(creation.name) == found
 
-    async def test_where_commands_begin_is_known(self, ground: Ground) -> None:
+    async def test_start_folder_of_commands_is_known(self, ground: Ground) -> None:
         for workdir, begins in (("", "/"), ("/tmp", "/tmp")):
             ref = await ground.engine.create(
                 ContainerCreation(ground.name(), ground.image, ground.labels, cmd=FOREVER, workdir=workdir)
             )
             assert (await seen(ground, ref)).defaults.workdir == begins
 
-    async def test_one_of_an_image_that_is_not_there_is_not_made(self, ground: Ground) -> None:
+    async def test_container_of_a_missing_image_is_not_created(self, ground: Ground) -> None:
         creation = ContainerCreation(ground.name(), "planloop-test/none:1", ground.labels)
 
         assert await refusal(ground.engine.create(creation)) is EngineErrorReason.NO_IMAGE
@@ -204,7 +204,7 @@ class EngineContract:
 
         assert (found.state, found.last_run.exit_code, found.last_run.is_out_of_memory) == ("exited", 3, False)
 
-    async def test_one_that_ended_can_be_started_again(self, ground: Ground) -> None:
+    async def test_ended_container_can_be_started_again(self, ground: Ground) -> None:
         ref = await running(ground, shell("echo once; exit 3"))
         first = await ended(ground, ref)
 
@@ -212,7 +212,7 @@ class EngineContract:
 
         assert (await ended(ground, ref)).last_run.started_at > first.last_run.ended_at
 
-    async def test_a_program_that_is_not_there_cannot_be_started(self, ground: Ground) -> None:
+    async def test_missing_program_cannot_be_started(self, ground: Ground) -> None:
         ref = await made(ground, ("no-such-program",))
 
         try:
@@ -226,7 +226,7 @@ class EngineContract:
         assert "FATAL" not in said, "what went wrong, and not which program of the engine reports it"
         assert (await seen(ground, ref)).state in ("created", "exited")
 
-    async def test_what_ignores_term_is_killed_after_the_grace(self, ground: Ground) -> None:
+    async def test_process_that_ignores_term_is_killed_after_the_grace(self, ground: Ground) -> None:
         ref = await running(ground, shell('trap "" TERM; echo ready; sleep 600'))
         await until_it_says(ground, ref, b"ready")
 
@@ -234,7 +234,7 @@ class EngineContract:
 
         assert (await seen(ground, ref)).last_run.exit_code == 137
 
-    async def test_a_paused_one_goes_on_when_started_and_ends_when_stopped(
+    async def test_paused_container_continues_when_started_and_ends_when_stopped(
         self, ground: Ground, outside: Outside
     ) -> None:
         ref = await running(ground)
@@ -244,7 +244,7 @@ class EngineContract:
             await (ground.engine.start(ref) if state == "running" else ground.engine.stop(ref, 0))
             await until(partial(is_in, ground, ref, state))
 
-    async def test_a_paused_one_that_many_start_at_once_goes_on(self, ground: Ground, outside: Outside) -> None:
+    async def test_paused_container_continues_when_started_concurrently(self, ground: Ground, outside: Outside) -> None:
         ref = await running(ground)
         await outside.pause(ref)
         await until(lambda: is_in(ground, ref, "paused"))
@@ -263,7 +263,7 @@ class EngineContract:
 
         assert await ground.engine.container(ref) is None
 
-    async def test_what_is_gone_is_stopped_and_removed_without_a_word(self, ground: Ground) -> None:
+    async def test_removed_container_is_stopped_and_removed_without_an_error(self, ground: Ground) -> None:
         ref = await running(ground)
 
         for _ in range(2):
@@ -273,7 +273,7 @@ class EngineContract:
         assert await ground.engine.container(ref) is None
         assert await refusal(ground.engine.start(ref)) is EngineErrorReason.NOT_FOUND
 
-    async def test_one_that_many_remove_at_once_is_gone_for_each(self, ground: Ground) -> None:
+    async def test_concurrent_removals_of_a_container_all_succeed(self, ground: Ground) -> None:
         ref = await running(ground)
 
         async def remove() -> None:
@@ -293,7 +293,7 @@ class EngineContract:
             await ground.engine.update(ref, bound)
             assert (await seen(ground, ref)).bound == bound
 
-    async def test_a_port_is_published_on_the_loopback_and_taken_until_its_container_is_gone(
+    async def test_port_is_published_on_the_loopback_and_taken_until_its_container_is_removed(
         self, ground: Ground
     ) -> None:
         name = ground.name()
@@ -317,7 +317,7 @@ class EngineContract:
         assert set(addresses) == set(names)
         assert all(addresses.values())
 
-    async def test_one_that_was_made_by_halves_is_made_whole(self, ground: Ground) -> None:
+    async def test_partially_created_container_is_completed(self, ground: Ground) -> None:
         names = tuple(ground.name() for _ in range(2))
         for name in names:
             await ground.engine.make_network(name, ground.labels, is_internal=False)
@@ -350,7 +350,7 @@ class EngineContract:
 
         assert sorted(b"".join(taken).split()) == [b"one", b"two"]  # Two pipes: their order is the engine's.
 
-    async def test_logs_that_are_not_followed_end_at_once(self, ground: Ground) -> None:
+    async def test_logs_that_are_not_followed_end_immediately(self, ground: Ground) -> None:
         ref = await running(ground, shell("echo one; sleep 600"))
         await until_it_says(ground, ref, b"one")
 
@@ -367,9 +367,7 @@ class EngineContract:
         pieces = ground.engine.logs(ref, after=first.last_run.ended_at, is_following=False)
         assert b"".join([piece async for piece in pieces]) == b"one\n"
 
-    async def test_events_tell_what_happens_to_containers_with_the_labels(
-        self, ground: Ground, outside: Outside
-    ) -> None:
+    async def test_events_report_containers_with_the_labels(self, ground: Ground, outside: Outside) -> None:
         others = await running(ground)
         labels = {**ground.labels, "watched": "yes"}
         async with aclosing(ground.engine.events(labels)) as events:
@@ -403,7 +401,7 @@ class RunningContract:
     async def run(self, ground: Ground, ref: str, *argv: str, **more: object) -> ExecEnd:
         return await ground.engine.run(ref, ExecCommand(argv, "m", **more))  # type: ignore[arg-type]
 
-    async def test_an_exit_code_and_both_outputs_come_back(self, ground: Ground, ref: str) -> None:
+    async def test_exit_code_and_both_outputs_are_returned(self, ground: Ground, ref: str) -> None:
         result = await self.run(ground, ref, *shell("echo out; echo err >&2; exit 3"))
 
         assert (result.ending, result.code) == (ExitCause.EXITED, 3)
@@ -417,13 +415,13 @@ class RunningContract:
 
         assert (result.ending, result.code) == (ExitCause.EXITED, 137)
 
-    async def test_input_is_given_whole_and_then_closed(self, ground: Ground, ref: str) -> None:
+    async def test_input_is_passed_whole_and_then_closed(self, ground: Ground, ref: str) -> None:
         assert (await self.run(ground, ref, "cat", stdin=b"one\ntwo")).output == b"one\ntwo"
 
-    async def test_input_that_nobody_reads_holds_up_nobody(self, ground: Ground, ref: str) -> None:
+    async def test_unread_input_does_not_block_others(self, ground: Ground, ref: str) -> None:
         assert (await self.run(ground, ref, "true", stdin=bytes(4 << 20))).code == 0
 
-    async def test_a_program_that_is_not_there_is_not_started(self, ground: Ground, ref: str) -> None:
+    async def test_missing_program_is_not_started(self, ground: Ground, ref: str) -> None:
         result = await self.run(ground, ref, "no-such-program")
 
         assert (result.ending, result.code) == (ExitCause.NOT_STARTED, None)
@@ -432,7 +430,7 @@ class RunningContract:
     async def test_a_program_that_ends_as_shells_say_not_found_was_started(self, ground: Ground, ref: str) -> None:
         assert await self.run(ground, ref, *shell("exit 127")) == ExecEnd(ExitCause.EXITED, 127, b"")
 
-    async def test_a_timeout_kills_it_and_keeps_what_it_said(self, ground: Ground, ref: str) -> None:
+    async def test_timeout_kills_the_command_and_keeps_its_output(self, ground: Ground, ref: str) -> None:
         for timeout_s in (0.5, 2.0, 8.0):  # How long it takes to begin is the machine's.
             result = await self.run(ground, ref, *shell("echo so far; sleep 60"), timeout_s=timeout_s)
             assert result in (ExecEnd(ExitCause.TIMED_OUT, None, said) for said in (b"", b"so far\n"))
@@ -440,7 +438,7 @@ class RunningContract:
                 return
         raise AssertionError("it never said anything")
 
-    async def test_what_ignores_term_is_killed_as_well(self, ground: Ground, ref: str) -> None:
+    async def test_command_that_ignores_term_is_killed_too(self, ground: Ground, ref: str) -> None:
         result = await self.run(ground, ref, *shell('trap "" TERM; sleep 60'), timeout_s=0.2)
 
         assert (result.ending, result.code) == (ExitCause.TIMED_OUT, None)
@@ -450,7 +448,7 @@ class RunningContract:
 
         assert result == ExecEnd(ExitCause.TOO_MUCH_OUTPUT, None, b"y\n" * 500)
 
-    async def test_commands_run_beside_each_other(self, ground: Ground, ref: str) -> None:
+    async def test_commands_run_in_parallel(self, ground: Ground, ref: str) -> None:
         taken: list[bytes] = []
 
         async def one(word: str) -> None:
@@ -483,7 +481,7 @@ class RunningContract:
 
         assert (result.ending, result.code) == (ExitCause.LOST, None)
 
-    async def test_a_container_that_goes_while_a_command_enters_it_is_not_taken_for_a_program_that_is_not_there(
+    async def test_container_removed_as_a_command_enters_it_is_not_a_missing_program(
         self, ground: Ground, outside: Outside
     ) -> None:
         """Where in its beginning it is hit is the machine's to say: so it is tried at several moments of it."""
@@ -505,7 +503,7 @@ class RunningContract:
 
         assert seen.keys() <= {ExitCause.LOST, EngineErrorReason.NOT_RUNNING, EngineErrorReason.NOT_FOUND}, seen
 
-    async def test_to_end_a_mark_ends_its_command_and_no_other(self, ground: Ground, ref: str) -> None:
+    async def test_ending_a_mark_ends_its_command_only(self, ground: Ground, ref: str) -> None:
         results: dict[str, ExecEnd] = {}
 
         async def all_run() -> bool:
@@ -532,7 +530,7 @@ class RunningContract:
         """How many `sleep 60` run inside."""
         raise NotImplementedError
 
-    async def test_to_end_what_is_not_there_is_no_fault(self, ground: Ground, ref: str) -> None:
+    async def test_stopping_a_missing_container_is_not_an_error(self, ground: Ground, ref: str) -> None:
         await ground.engine.end(ref, "never")
         await ground.engine.stop(ref, 0)
         await ground.engine.end(ref, "never")

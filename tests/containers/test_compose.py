@@ -44,13 +44,13 @@ def test_the_containers_of_the_source_documents() -> None:
     assert {one["pids_limit"] for one in services.values()} == {CONTAINER_PIDS_DEFAULT}
 
 
-def test_needs_are_conditions_and_a_list_of_them_takes_health_where_there_is_some() -> None:
+def test_needs_become_conditions_and_a_list_of_them_uses_health_if_there_is_one() -> None:
     made = _made({**SEED, "plain": {"image": "x"}, "a": {"image": "x", "needs": ["redis", "plain"]}})
     wanted = {"redis": {"condition": "service_healthy"}, "plain": {"condition": "service_started"}}
     assert made["services"]["a"]["depends_on"] == wanted
 
 
-def test_what_services_share_is_declared_once_at_the_top() -> None:
+def test_common_parts_of_services_are_declared_once_at_the_top() -> None:
     mounts = [{"volume": "data", "container": "/d"}, {"tmpfs": True, "container": "/tmp"}]
     one: JsonObject = {"image": "x", "networks": ["internal", "front", "default"], "mounts": mounts}
     made = _made({"a": one, "b": one})
@@ -58,13 +58,13 @@ def test_what_services_share_is_declared_once_at_the_top() -> None:
     assert made["volumes"] == {"data": {}}
 
 
-def test_no_network_is_a_mode_of_its_own() -> None:
+def test_disabled_network_is_a_mode() -> None:
     made = _made({"a": {"image": "x", "networks": ["none"]}})
     assert made["services"]["a"]["network_mode"] == "none"
     assert "networks" not in made | made["services"]["a"]
 
 
-def test_what_compose_would_replace_is_written_twice_and_a_secret_is_asked_for() -> None:
+def test_dollar_is_doubled_for_compose_and_a_secret_becomes_a_variable() -> None:
     env = {"A": "$HOME", "B": "secret:TOKEN", "C": "env:USER", "D": "file:key", "E": "secret:my.token"}
     written: JsonObject = {"image": "x", "env": env, "cmd": ["echo", "$A"]}
     service = _made({"a": written})["services"]["a"]
@@ -75,7 +75,7 @@ def test_what_compose_would_replace_is_written_twice_and_a_secret_is_asked_for()
     assert service["command"] == ["echo", "$$A"]
 
 
-def test_a_dollar_is_no_variable_wherever_it_stands() -> None:
+def test_dollar_is_never_a_variable() -> None:
     written: JsonObject = {
         "build": {"folder": "a$b", "args": {"PRICE": "$5"}},
         "entrypoint": ["$a"],
@@ -93,14 +93,14 @@ def test_a_dollar_is_no_variable_wherever_it_stands() -> None:
     assert _made({"a": {"image": "x$y"}})["services"]["a"]["image"] == "x$$y"
 
 
-def test_an_address_to_ask_is_one_word_for_the_shell() -> None:
+def test_probed_address_is_one_word_for_the_shell() -> None:
     service = _made({"a": {"image": "x", "health": {"http": ":80/';touch${IFS}x;'"}}})["services"]["a"]
     (line,) = service["healthcheck"]["test"][1:]
     words = shlex.split(line.replace("$$", "$"))
     assert words[-1] == words[4] == "http://127.0.0.1:80/';touch${IFS}x;'"
 
 
-def test_what_compose_cannot_say_is_told() -> None:
+def test_what_compose_cannot_express_is_reported() -> None:
     written: JsonObject = {"rootfs": "root.tar", "keep": "always", "ttl": 60, "task": "t"}
     told = unsupported_in_compose({"a": lower_container(written, {})})
     assert [sentence.partition(":")[0] for sentence in told] == ["`a`"] * 4
@@ -109,6 +109,6 @@ def test_what_compose_cannot_say_is_told() -> None:
     said(told_of_mount, ".git")
 
 
-def test_it_is_plain_yaml() -> None:
+def test_output_is_plain_yaml() -> None:
     made = _made(SEED)
     assert yaml.safe_load(yaml.safe_dump(made)) == made

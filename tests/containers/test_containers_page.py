@@ -48,7 +48,7 @@ def test_the_table_of_changes_is_that_of_the_code() -> None:
     assert sorted(later) == sorted(row.name for row in fields if row.change is ChangeClass.NONE)
 
 
-def test_every_reason_of_an_engine_and_every_code_is_told_of() -> None:
+def test_every_engine_reason_and_error_code_is_documented() -> None:
     text = PAGE.read_text()
     told = set(re.findall(r"`([A-Z]\w+)`", "".join(line for line in text.splitlines() if line.startswith("| `"))))
     assert told >= set(map(str, EngineErrorReason))

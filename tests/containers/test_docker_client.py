@@ -89,9 +89,7 @@ def stuck() -> Iterator[str]:
         server.shutdown()
 
 
-async def test_one_that_an_engine_is_stuck_with_is_given_as_it_is_listed(
-    stuck: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_container_stuck_in_the_engine_is_listed_as_it_is(stuck: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "ENGINE_LOOK_S", 2.0)  # The other one has answered by then.
 
     found = await DockerEngine({"DOCKER_HOST": stuck}).containers({"a": "b"})
@@ -108,7 +106,7 @@ def dying() -> Iterator[str]:
         server.shutdown()
 
 
-async def test_an_engine_that_dies_in_the_middle_of_a_word_is_down(dying: str) -> None:
+async def test_engine_that_dies_during_a_reply_is_down(dying: str) -> None:
     told = []
 
     with pytest.raises(EngineFailed) as caught:
@@ -119,7 +117,7 @@ async def test_an_engine_that_dies_in_the_middle_of_a_word_is_down(dying: str) -
     assert told == ["listening", "start"]
 
 
-async def test_a_stream_that_is_closed_under_who_reads_its_chunks_is_at_its_end() -> None:
+async def test_stream_closed_during_a_read_is_at_its_end() -> None:
     opening, body = _Opening("unix:///s"), io.BufferedReader(io.BytesIO(b"2\r\nab\r\n"))
     opening.fill(SimpleNamespace(raw=SimpleNamespace(_fp=SimpleNamespace(fp=body, chunked=True)), close=body.close))
 
@@ -151,11 +149,13 @@ async def reason(env: dict[str, str]) -> EngineFailed:
         ({"DOCKER_HOST": "tcp://127.0.0.1:1", "DOCKER_CERT_PATH": "/no-such-folder"}, EngineErrorReason.REFUSED),
     ],
 )
-async def test_why_no_engine_answers_is_told_apart(env: dict[str, str], expected: EngineErrorReason) -> None:
+async def test_reasons_why_no_engine_answers_are_distinguished(
+    env: dict[str, str], expected: EngineErrorReason
+) -> None:
     assert (await reason(env)).reason is expected
 
 
-async def test_who_may_not_use_the_engine_is_told_how_to_get_there(hanging: str) -> None:
+async def test_user_without_permission_for_the_engine_gets_a_fix(hanging: str) -> None:
     assert docker.__version__  # Imported while that is still allowed.
     Path(hanging.removeprefix("unix://")).chmod(0)
     with without_rights():
@@ -165,7 +165,7 @@ async def test_who_may_not_use_the_engine_is_told_how_to_get_there(hanging: str)
     golden_text.said(failed.hint)
 
 
-async def test_law_11_an_engine_that_hangs_is_given_up(hanging: str) -> None:
+async def test_law_11_hanging_engine_is_abandoned(hanging: str) -> None:
     client = DockerClient({"DOCKER_HOST": hanging})
 
     with pytest.raises(EngineFailed) as caught:
@@ -174,7 +174,7 @@ async def test_law_11_an_engine_that_hangs_is_given_up(hanging: str) -> None:
     assert caught.value.reason is EngineErrorReason.TIMED_OUT
 
 
-async def test_an_engine_that_hangs_does_not_hold_up_the_end_of_the_process(hanging: str) -> None:
+async def test_hanging_engine_does_not_delay_the_end_of_the_process(hanging: str) -> None:
     env = {**os.environ, "PYTHONPATH": str(ROOT)}  # noqa: TID251 - the same Python, with what it needs
 
     result = await anyio.to_thread.run_sync(

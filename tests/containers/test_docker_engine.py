@@ -98,7 +98,7 @@ class TestRunningInDockerFromInside(TestRunningInDocker):
     def sees_host(self) -> bool:
         return False
 
-    async def test_who_gets_away_from_group_session_and_environment_is_ended_too(
+    async def test_process_that_left_its_group_session_and_environment_is_ended_too(
         self, ground: Ground, outside: Others
     ) -> None:
         ref = await running(ground, bound=ContainerLimits(pids=200))
@@ -110,7 +110,7 @@ class TestRunningInDockerFromInside(TestRunningInDocker):
         assert [each for each in outside.processes(ref) if "sleep 7" in each] == []
         assert (await seen(ground, ref)).state == "running"
 
-    async def test_what_forks_without_end_is_ended(self, ground: Ground, outside: Others) -> None:
+    async def test_fork_bomb_is_ended(self, ground: Ground, outside: Others) -> None:
         ref = await running(ground, bound=ContainerLimits(pids=60))
 
         result = await ground.engine.run(
@@ -129,7 +129,7 @@ class TestRunningInDockerFromInside(TestRunningInDocker):
         assert (await ground.engine.run(ref, left)).ending is ExitCause.TIMED_OUT
         assert [each for each in outside.processes(ref) if "sleep 8" in each] == []
 
-    async def test_what_another_user_runs_is_ended_with_everything_else(self, ground: Ground, outside: Others) -> None:
+    async def test_process_of_another_user_is_ended_with_everything_else(self, ground: Ground, outside: Others) -> None:
         ref = await running(ground)
         async with anyio.create_task_group() as group:
             for user in ("somebody", ""):
@@ -145,7 +145,7 @@ class TestRunningInDockerFromInside(TestRunningInDocker):
     async def runs(self, ref: str, line: str) -> bool:
         return line in self.others.processes(ref)
 
-    async def test_what_a_command_leaves_behind_goes_on_until_its_mark_is_ended(
+    async def test_process_left_by_a_command_runs_until_its_mark_is_ended(
         self, ground: Ground, outside: Others
     ) -> None:
         ref = await running(ground)
@@ -168,7 +168,7 @@ class TestRunningInDockerFromInside(TestRunningInDocker):
 
         assert [each for each in outside.processes(ref) if each.startswith("sleep 6") and each != "sleep 600"] == []
 
-    async def test_where_and_as_whom_a_command_runs(self, ground: Ground) -> None:
+    async def test_command_runs_in_its_folder_as_its_user(self, ground: Ground) -> None:
         ref = await running(ground, env={"ONE": "1"})
         inside = ExecCommand(
             shell("echo $ONE $TWO; id -u; cd -P .; echo $PWD"), "m", {"TWO": "2"}, workdir="/tmp", user="somebody"
@@ -197,7 +197,7 @@ class TestOnlyDocker:
         assert "/bin/sh" in caught.value.hint
         await ground.engine.end(ref, "m")
 
-    async def test_names_reach_across_a_network_and_an_internal_one_leads_nowhere(self, ground: Ground) -> None:
+    async def test_names_resolve_across_a_network_and_an_internal_one_has_no_exit(self, ground: Ground) -> None:
         network = ground.name()
         await ground.engine.make_network(network, ground.labels, is_internal=True)
         await running(ground, shell("nc -ll -p 80 -e echo hello"), network=ContainerNetwork((network,), ("greeter",)))
@@ -230,7 +230,7 @@ class TestOnlyDocker:
 
         await until(is_answered)
 
-    async def test_what_takes_more_memory_than_it_may_is_told_as_that(self, ground: Ground, outside: Others) -> None:
+    async def test_command_over_its_memory_limit_is_reported_as_such(self, ground: Ground, outside: Others) -> None:
         """Of one that it kills whole, Docker under load may not hear why; it is waited for while this one lives on."""
         ref = await running(ground, bound=ContainerLimits(memory_bytes=16 << 20))
         async with aclosing(ground.engine.events(ground.labels)) as events:
@@ -245,9 +245,7 @@ class TestOnlyDocker:
 
         assert (found.last_run.exit_code, found.last_run.is_out_of_memory) == (137, True)
 
-    async def test_what_is_mounted_is_there_and_what_is_read_only_stays_as_it_is(
-        self, ground: Ground, tmp_path: Path
-    ) -> None:
+    async def test_mounts_are_present_and_read_only_ones_stay_unchanged(self, ground: Ground, tmp_path: Path) -> None:
         volume = ground.name()
         await ground.engine.make_volume(volume, ground.labels)
         (tmp_path / "file").write_text("from the host\n")
@@ -266,14 +264,14 @@ class TestOnlyDocker:
 
         assert result.output == b"from the host\nboth\nneither\n"
 
-    async def test_what_has_no_capabilities_may_do_little(self, ground: Ground) -> None:
+    async def test_container_without_capabilities_has_few_permissions(self, ground: Ground) -> None:
         ref = await running(ground)
 
         result = await ground.engine.run(ref, ExecCommand(shell("grep -E 'Cap(Eff|Bnd)|NoNew' /proc/self/status"), "m"))
 
         assert result.output.split() == [b"CapEff:", b"0" * 16, b"CapBnd:", b"0" * 16, b"NoNewPrivs:", b"1"]
 
-    async def test_a_folder_that_is_not_there_is_not_mounted(self, ground: Ground, tmp_path: Path) -> None:
+    async def test_missing_folder_is_not_mounted(self, ground: Ground, tmp_path: Path) -> None:
         with pytest.raises(EngineFailed, match="mount") as caught:
             await made(ground, mounts=(ContainerMount("/host", host=str(tmp_path / "none")),))
 
@@ -287,7 +285,7 @@ class TestOnlyDocker:
         yield f"FROM {engines.IMAGE}\nLABEL {engines.LABEL}={ground.label}\n"
         outside.forget(ground.label)
 
-    async def test_an_image_is_built_from_a_folder_and_what_fails_says_its_last_lines(
+    async def test_image_is_built_from_a_folder_and_a_failure_shows_its_last_lines(
         self, ground: Ground, head: str, tmp_path: Path
     ) -> None:
         (tmp_path / "Dockerfile").write_text(
@@ -320,7 +318,7 @@ class TestOnlyDocker:
         assert caught.value.reason is EngineErrorReason.BUILD_FAILED
         assert caught.value.hint == docker_errors.BUILD_NETWORK_HINT
 
-    async def test_a_build_has_nothing_of_the_state_of_plans(self, ground: Ground, head: str, tmp_path: Path) -> None:
+    async def test_build_context_excludes_the_state_of_plans(self, ground: Ground, head: str, tmp_path: Path) -> None:
         for folder in (tmp_path / ".plan/secrets", tmp_path / "sub/.plan/secrets"):
             folder.mkdir(parents=True)
             (folder / "KEY").write_text("hush\n")
@@ -343,7 +341,7 @@ class TestOnlyDocker:
         with pytest.raises(EngineFailed):
             await engine.load(tmp_path / "a.tar")
 
-    async def test_the_engine_says_what_it_is(self, engine: DockerEngine) -> None:
+    async def test_engine_reports_its_version(self, engine: DockerEngine) -> None:
         facts = await engine.facts()
 
         assert facts.version

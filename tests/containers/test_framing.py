@@ -10,9 +10,7 @@ from planloop.containers.engine.docker_frames import ChunkDecoder, FrameDecoder
 
 
 @given(st.lists(st.tuples(st.sampled_from((1, 2)), st.binary(max_size=40))), st.lists(st.integers(1, 30)))
-def test_what_was_framed_comes_out_in_its_order_wherever_it_was_cut(
-    written: list[tuple[int, bytes]], cuts: list[int]
-) -> None:
+def test_framed_output_is_read_in_order_wherever_it_was_cut(written: list[tuple[int, bytes]], cuts: list[int]) -> None:
     stream = b"".join(bytes((kind, 0, 0, 0)) + len(text).to_bytes(4, "big") + text for kind, text in written)
     frames, out = FrameDecoder(), b""
     for cut in cuts:
@@ -23,7 +21,7 @@ def test_what_was_framed_comes_out_in_its_order_wherever_it_was_cut(
 
 
 @given(st.lists(st.binary(min_size=1, max_size=40)), st.lists(st.integers(1, 30)))
-def test_what_was_sent_in_chunks_comes_out_whole_and_is_over_at_its_end(written: list[bytes], cuts: list[int]) -> None:
+def test_chunked_response_is_read_whole_and_ends(written: list[bytes], cuts: list[int]) -> None:
     stream = b"".join(b"%x;any=thing\r\n%b\r\n" % (len(text), text) for text in written) + b"0\r\n\r\n"
     chunks, out = ChunkDecoder(), b""
     for cut in cuts:
@@ -36,6 +34,6 @@ def test_what_was_sent_in_chunks_comes_out_whole_and_is_over_at_its_end(written:
     assert len(stream) < len("0\r\n\r\n") or not was_over, "not before the last of them"
 
 
-def test_what_is_no_chunk_is_refused() -> None:
+def test_invalid_chunk_is_refused() -> None:
     with pytest.raises(ValueError, match="invalid literal"):
         ChunkDecoder().feed(b"3\r\nabc\r\nHTTP/1.1 500 no\r\n")

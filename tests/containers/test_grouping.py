@@ -10,7 +10,7 @@ import pytest
 from planloop.containers.engine import exec_kill
 
 
-def test_a_process_that_is_not_in_the_container_enters_no_group_of_it(tmp_path: Path) -> None:
+def test_process_outside_the_container_enters_no_group_of_it(tmp_path: Path) -> None:
     place = tmp_path / ("c" * 64)
     place.mkdir()
 

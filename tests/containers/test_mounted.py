@@ -64,7 +64,7 @@ def state_of(folder: Path) -> dict[str, str]:
     }
 
 
-async def test_what_steers_the_plan_stays_as_it_is_whatever_runs_in_a_container(ground: Place, tmp_path: Path) -> None:
+async def test_files_that_define_the_plan_stay_unchanged_by_any_container(ground: Place, tmp_path: Path) -> None:
     folder = plan_in(tmp_path / "plan")
     before = state_of(folder)
     spec = ContainerSpec(image="i", mounts=(Mount("/w", host="."),))

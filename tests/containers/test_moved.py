@@ -47,7 +47,7 @@ async def created(ground: Ground, folder: Path) -> str:
 
 
 @pytest.mark.parametrize("way", ["a link in the start", "a link after it", "another folder"])
-async def test_one_that_may_have_started_with_something_else_is_removed(
+async def test_container_that_may_have_started_with_another_folder_is_removed(
     ground: Ground, tmp_path: Path, way: str
 ) -> None:
     ref, data = await created(ground, tmp_path), tmp_path / "data"
@@ -70,7 +70,7 @@ async def test_one_that_may_have_started_with_something_else_is_removed(
     assert await ground.engine.container(ref) is None
 
 
-async def test_one_that_starts_again_is_looked_at_again(ground: Ground, tmp_path: Path) -> None:
+async def test_restarted_container_is_inspected_again(ground: Ground, tmp_path: Path) -> None:
     ref, data = await created(ground, tmp_path), tmp_path / "data"
     await start_jobs.start_with_checked_mounts(ground.engine, ref, SPEC, container_exec.MountRoots(tmp_path, tmp_path))
     assert (await seen(ground, ref)).state == "running"

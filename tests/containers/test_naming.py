@@ -84,7 +84,7 @@ def test_networks_and_volumes_with_a_copied_label_are_not_ours() -> None:
         (None, None, True),
     ],
 )
-def test_a_volume_is_taken_up_by_people_by_who_made_it_and_by_agents_above_that(
+def test_volume_is_adopted_by_operators_its_creator_and_agents_above_the_creator(
     maker: str | None, taker: str | None, takes: bool
 ) -> None:
     assert (NAMES.of_volume(taker).items() <= NAMES.of_volume(maker).items()) is takes

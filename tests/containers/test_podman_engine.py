@@ -64,9 +64,9 @@ class TestOnlyPodman(TestOnlyDocker):
     # Podman lists the processes in a container with a `ps` inside, which an image without a shell lacks.
     test_an_image_without_a_shell_runs_programs_and_they_are_ended = None  # type: ignore[assignment]
     # Podman does not always notice why a container was killed.
-    test_what_takes_more_memory_than_it_may_is_told_as_that = None  # type: ignore[assignment]
+    test_command_over_its_memory_limit_is_reported_as_such = None  # type: ignore[assignment]
     # Podman makes the folder, or refuses when it starts the container.
-    test_a_folder_that_is_not_there_is_not_mounted = None  # type: ignore[assignment]
+    test_missing_folder_is_not_mounted = None  # type: ignore[assignment]
 
     async def test_memory_over_a_folder_hides_what_is_in_it(self, ground: Ground, tmp_path: Path) -> None:
         (tmp_path / "secret").mkdir()

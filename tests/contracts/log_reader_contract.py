@@ -85,7 +85,7 @@ class LogReaderContract:
             assert [(first, last, other.record.rev) for first, last, other in pairs] == [(1, 6, 1), (2, 6, 1)]
 
     @pytest.mark.anyio
-    async def test_following_goes_on_with_what_is_written_later(self, tmp_path: Path) -> None:
+    async def test_following_continues_with_later_records(self, tmp_path: Path) -> None:
         await self.write(tmp_path, DRAFTS[:2])
         with closing(self.reader(tmp_path)) as log:
             loaded = log.load()
@@ -139,7 +139,7 @@ class LogReaderContract:
             assert log.get_blob("0" * 64) is None
 
     @pytest.mark.anyio
-    async def test_a_sound_log_verifies_and_replays_without_difference(self, tmp_path: Path) -> None:
+    async def test_valid_log_verifies_and_replays_without_difference(self, tmp_path: Path) -> None:
         with closing(await self.opened(tmp_path)) as log:
             assert log.verify() == 6
             found = log.replay()

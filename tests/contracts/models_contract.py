@@ -85,7 +85,7 @@ class ModelsContract:
 
         assert (reply.text, len(reply.calls)) == ("looking", 1)
 
-    async def test_malformed_arguments_come_as_the_model_wrote_them(self, stage: Open) -> None:
+    async def test_malformed_arguments_arrive_unchanged(self, stage: Open) -> None:
         raw = '{"path": "a.txt'
         async with stage([{"reply": {"calls": [{"name": "read", "id": "c", "raw": raw}]}}]) as on:
             reply = await on.models.complete(request(on))
@@ -101,25 +101,25 @@ class ModelsContract:
         assert not found.is_estimated
         assert found.raw["prompt_tokens_details"]["cached_tokens"] == 100
 
-    async def test_a_reply_that_ran_out_of_tokens_says_so(self, stage: Open) -> None:
+    async def test_reply_that_ran_out_of_tokens_is_marked(self, stage: Open) -> None:
         async with stage([{"reply": {"text": "and then", "finish": "length"}}]) as on:
             assert (await on.models.complete(request(on, output_tokens_max=2))).finish == "length"
 
-    async def test_a_reply_that_did_not_end_well_is_no_reply(self, stage: Open) -> None:
+    async def test_reply_that_did_not_end_well_is_not_a_reply(self, stage: Open) -> None:
         calls = [{"name": "read", "id": "c"}]
         async with stage([{"reply": {"text": "I will now ", "calls": calls, "finish": "error"}}]) as on:
             failed = await failure(on)
 
         assert (failed.reason, failed.is_transient) == ("CutOff", True)
 
-    async def test_what_a_content_filter_cut_is_reported_as_such(self, stage: Open) -> None:
+    async def test_cut_by_a_content_filter_is_reported_as_such(self, stage: Open) -> None:
         async with stage([{"reply": {"text": "I will n", "finish": "content_filter"}}]) as on:
             failed = await failure(on)
 
         assert failed.reason == "Filtered"
         assert failed.usage is not None and failed.usage.tokens_out
 
-    async def test_fields_that_the_provider_wants_back_are_in_the_reply(self, stage: Open) -> None:
+    async def test_fields_that_the_provider_needs_back_are_in_the_reply(self, stage: Open) -> None:
         thoughts = [{"reasoning_content": "I have "}, {"reasoning_content": "to."}, {"content": "yes"}]
         async with stage([{"reply": {"chunks": thoughts}}]) as on:
             reply = await on.models.complete(request(on))
@@ -144,7 +144,7 @@ class ModelsContract:
         async with stage([{"when": {"after": "read"}, "reply": {"text": "seen"}}]) as on:
             assert (await on.models.complete(request(on, *asked))).text == "seen"
 
-    async def test_429_says_how_long_to_wait(self, stage: Open) -> None:
+    async def test_429_states_how_long_to_wait(self, stage: Open) -> None:
         async with stage([{"status": 429, "headers": {"retry-after": "7"}}]) as on:
             failed = await failure(on)
 
@@ -158,13 +158,13 @@ class ModelsContract:
         assert (failed.reason, failed.is_transient) == ("Overloaded", True)
         assert reply.text == "now"
 
-    async def test_a_refused_key_is_for_a_person(self, stage: Open) -> None:
+    async def test_refused_key_needs_an_operator(self, stage: Open) -> None:
         async with stage([{"status": 401}]) as on:
             failed = await failure(on)
 
         assert (failed.reason, failed.is_transient) == ("Refused", False)
 
-    async def test_a_prompt_that_does_not_fit_says_so(self, stage: Open) -> None:
+    async def test_prompt_that_does_not_fit_is_reported(self, stage: Open) -> None:
         error = {"message": "This model's maximum context length is 8192 tokens.", "code": "context_length_exceeded"}
         async with stage([{"status": 400, "error": error}]) as on:
             failed = await failure(on)
@@ -190,13 +190,13 @@ class ModelsContract:
         assert on.endings[0] == "closed"
         assert after.text == "next"
 
-    async def test_a_cut_stream_is_no_reply(self, stage: Open) -> None:
+    async def test_cut_stream_is_not_a_reply(self, stage: Open) -> None:
         async with stage([{"reply": {"chunks": ["half ", "of it"]}, "cut": 2}]) as on:
             failed = await failure(on)
 
         assert (failed.reason, failed.is_transient) == ("CutOff", True)
 
-    async def test_garbage_is_no_reply(self, stage: Open) -> None:
+    async def test_garbage_is_not_a_reply(self, stage: Open) -> None:
         async with stage([{"garbage": True}]) as on:
             failed = await failure(on)
 
@@ -223,7 +223,7 @@ class ModelsContract:
             await came.wait()
             group.cancel_scope.cancel()
 
-    async def test_many_requests_at_once_get_each_their_own_reply(self, stage: Open) -> None:
+    async def test_concurrent_requests_each_get_their_own_reply(self, stage: Open) -> None:
         steps = [{"when": {"user": f"number {n}."}, "reply": {"text": f"{n}", "split": 1}} for n in range(20)]
         replies: dict[int, ModelReply] = {}
         async with stage(steps) as on, anyio.create_task_group() as group:

@@ -48,7 +48,7 @@ class ProcessesContract:
         env = {"PATH": "/usr/bin:/bin"}
         return ProcessCommand(str(folder), shell=shell, env=env, **more)  # type: ignore[arg-type]  # the tests' own keywords
 
-    async def test_an_exit_code_and_both_outputs_come_back(self, machine: Machine, folder: Path) -> None:
+    async def test_exit_code_and_both_outputs_are_returned(self, machine: Machine, folder: Path) -> None:
         exit_ = await machine.owner().run("a", self.command(folder, "echo out; echo err >&2; exit 3"))
 
         assert exit_ == Exit(ExitCause.EXITED, 3, b"out\nerr\n"), exit_
@@ -63,7 +63,7 @@ class ProcessesContract:
 
         assert (exit_.ending, exit_.code) == (ExitCause.EXITED, -9)
 
-    async def test_input_is_given_whole_and_then_closed(self, machine: Machine, folder: Path) -> None:
+    async def test_input_is_passed_whole_and_then_closed(self, machine: Machine, folder: Path) -> None:
         exit_ = await machine.owner().run("a", self.command(folder, "cat", stdin=b"one\ntwo"))
 
         assert exit_.output == b"one\ntwo", exit_
@@ -77,7 +77,7 @@ class ProcessesContract:
         assert exit_.output.startswith(b"so far\n")
         assert await owner.sweep(NOTHING) == []
 
-    async def test_what_ignores_term_is_killed_after_the_grace(self, machine: Machine, folder: Path) -> None:
+    async def test_process_that_ignores_term_is_killed_after_the_grace(self, machine: Machine, folder: Path) -> None:
         owner = machine.owner()
 
         exit_ = await owner.run("a", self.command(folder, 'trap "" TERM; sleep 60', timeout_s=0.1))
@@ -100,7 +100,7 @@ class ProcessesContract:
         ],
         ids=["no folder", "no program"],
     )
-    async def test_what_cannot_be_started_says_why(self, machine: Machine, command: ProcessCommand) -> None:
+    async def test_failed_start_reports_the_reason(self, machine: Machine, command: ProcessCommand) -> None:
         exit_ = await machine.owner().run("a", command)
 
         assert (exit_.ending, exit_.code) == (ExitCause.NOT_STARTED, None)
@@ -119,7 +119,7 @@ class ProcessesContract:
         assert not (folder / "late").exists()
 
     @pytest.mark.parametrize("shell", ["sleep 60", 'trap "" TERM; sleep 60'])
-    async def test_what_an_owner_stopped_is_no_mystery_to_the_next(
+    async def test_process_stopped_by_an_owner_is_known_to_the_next(
         self, machine: Machine, folder: Path, shell: str
     ) -> None:
         await machine.begin_and_crash("a", self.command(folder, shell))
@@ -129,7 +129,7 @@ class ProcessesContract:
         # TERM may arrive while the trap is not set yet, and a shell that forks its command at that moment loses it.
         assert (await machine.owner().adopt("a")).code in (-15, -9)
 
-    async def test_an_operation_never_begins_twice(self, machine: Machine, folder: Path) -> None:
+    async def test_operation_never_starts_twice(self, machine: Machine, folder: Path) -> None:
         command = self.command(folder, "echo x >> effects")
         assert (await machine.owner().run("a", command)).code == 0
 
@@ -138,7 +138,7 @@ class ProcessesContract:
         assert again.ending is ExitCause.NOT_STARTED
         assert (folder / "effects").read_text() == "x\n"
 
-    async def test_what_never_began_never_will(self, machine: Machine, folder: Path) -> None:
+    async def test_operation_that_never_began_cannot_start_later(self, machine: Machine, folder: Path) -> None:
         owner = machine.owner()
         assert await owner.trace("a") is OperationTrace.NEVER_BEGAN
 
@@ -156,7 +156,7 @@ class ProcessesContract:
         assert await owner.adopt("a") == Exit(ExitCause.EXITED, 4, b"hello\n")
         assert await owner.trace("a") is OperationTrace.ENDED
 
-    async def test_a_process_that_ended_with_nobody_there_tells_how(self, machine: Machine, folder: Path) -> None:
+    async def test_process_that_ended_without_an_owner_reports_its_ending(self, machine: Machine, folder: Path) -> None:
         await machine.begin_and_crash("a", self.command(folder, "sleep 0.3; echo x >> effects; exit 5"))
         owner = machine.owner()
         await owner.adopt("a")
@@ -188,7 +188,7 @@ class ProcessesContract:
 
         assert await owner.trace("a") is not OperationTrace.RUNNING
 
-    async def test_a_sweep_stops_what_nobody_keeps(self, machine: Machine, folder: Path) -> None:
+    async def test_sweep_stops_unclaimed_processes(self, machine: Machine, folder: Path) -> None:
         await machine.begin_and_crash("kept", self.command(folder, "sleep 60"))
         await machine.begin_and_crash("stray", self.command(folder, "sleep 60"))
         owner = machine.owner()

@@ -74,7 +74,7 @@ class StoreContract:
             assert store.view.rev == store.durable_rev == 2
 
     @pytest.mark.anyio
-    async def test_a_proposal_is_seen_at_once_and_durable_after_the_flush(self, tmp_path: Path) -> None:
+    async def test_proposal_is_visible_immediately_and_durable_after_the_flush(self, tmp_path: Path) -> None:
         async with self.opened(tmp_path) as store:
             rev = store.propose(made(goal="x"))
             seen = store.view.get("task/a")
@@ -101,7 +101,7 @@ class StoreContract:
                 await store.flush(7)
 
     @pytest.mark.anyio
-    async def test_the_log_gives_back_the_record_as_it_was_written(self, tmp_path: Path) -> None:
+    async def test_log_returns_the_record_as_it_was_written(self, tmp_path: Path) -> None:
         draft = RecordDraft(
             "plan.patched",
             "agent:frontend",
@@ -258,7 +258,7 @@ class StoreContract:
     # Watching.
 
     @pytest.mark.anyio
-    async def test_watchers_see_every_revision_once_and_in_order_beside_eight_writers(self, tmp_path: Path) -> None:
+    async def test_watchers_see_every_revision_once_and_in_order_with_eight_writers(self, tmp_path: Path) -> None:
         writers, each = 8, 40
         seen: list[list[int]] = [[], [], []]
 
@@ -326,7 +326,7 @@ class StoreContract:
 
     @pytest.mark.anyio
     @pytest.mark.parametrize("size", [0, 5, 300_000])
-    async def test_a_blob_is_there_at_once_and_after_reopening(self, tmp_path: Path, size: int) -> None:
+    async def test_blob_is_readable_immediately_and_after_reopening(self, tmp_path: Path, size: int) -> None:
         content = bytes(range(256)) * (size // 256) + b"x" * (size % 256)
         async with self.opened(tmp_path) as store:
             digest = store.put_blob(content)
@@ -341,7 +341,7 @@ class StoreContract:
     # Opening and closing.
 
     @pytest.mark.anyio
-    async def test_what_was_proposed_is_durable_when_the_store_has_closed(self, tmp_path: Path) -> None:
+    async def test_proposed_records_are_durable_when_the_store_has_closed(self, tmp_path: Path) -> None:
         count = 2 * limits.BATCH_RECORDS_MAX + 1
         async with self.opened(tmp_path) as store:
             for _ in range(count):
@@ -370,7 +370,7 @@ class StoreContract:
             assert store.view.rev == 1
 
     @pytest.mark.anyio
-    async def test_reading_works_beside_a_writer(self, tmp_path: Path) -> None:
+    async def test_reading_works_during_a_write(self, tmp_path: Path) -> None:
         async with self.opened(tmp_path) as store:
             await store.append(made(goal="x"))
             async with self.opened(tmp_path, read_only=True) as reader:

@@ -44,7 +44,7 @@ class TestLocal(ProcessesContract):
     def machine(self, tmp_path: Path) -> RealMachine:
         return RealMachine(tmp_path / "run")
 
-    async def test_a_command_does_not_get_a_file_that_our_caller_left_open(
+    async def test_command_does_not_inherit_an_open_file_of_our_caller(
         self, machine: RealMachine, folder: Path
     ) -> None:
         (secret := folder / "secret").write_text("told")

@@ -45,13 +45,13 @@ async def port() -> AsyncIterator[int]:
         ("http://127.0.0.1:99999/well", "99999"),
     ],
 )
-async def test_it_is_asked_at_its_own_address_and_never_sent_elsewhere(port: int, url: str, fault: str | None) -> None:
+async def test_container_is_probed_at_its_own_address_without_redirects(port: int, url: str, fault: str | None) -> None:
     said = await probe_http(url.format(port=port), "127.0.0.1")
     assert said is None if fault is None else fault in (said or "")
 
 
 @pytest.mark.parametrize("how", ["tcp", "http"])
-async def test_who_has_no_address_is_not_asked_at_that_of_this_machine(port: int, how: str) -> None:
+async def test_container_without_an_address_is_not_probed_on_this_host(port: int, how: str) -> None:
     health = Health(tcp=port) if how == "tcp" else Health(http=f":{port}/well")
     seen = SeenContainer("id", "running", SeenTag("uid", 1, "of"), addresses=(("net", "127.0.0.1"),))
 

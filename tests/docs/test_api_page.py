@@ -65,7 +65,7 @@ def _tables(text: str) -> str:
 
 @pytest.mark.process
 @pytest.mark.timeout(120)
-def test_what_the_page_shows_is_what_is_answered(tmp_path: Path, is_updating: bool) -> None:
+def test_answers_on_the_page_equal_real_answers(tmp_path: Path, is_updating: bool) -> None:
     text = PAGE.read_text()
     (plan,) = re.findall(r"(?ms)^```yaml\n(plan: .*?)^```\n", text)
     folder = Folder(tmp_path)

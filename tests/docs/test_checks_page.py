@@ -59,7 +59,7 @@ async def test_the_plan_of_the_page_finds_what_the_page_says(tmp_path: Path, is_
     assert PAGE.read_text() == now, "run `make docs` and look at the difference"
 
 
-async def test_every_matcher_stands_on_the_page_with_what_it_means(is_updating: bool) -> None:
+async def test_every_matcher_is_on_the_page_with_its_meaning(is_updating: bool) -> None:
     rows = "".join(f"| `{name}` | {words} |\n" for name, words in MATCHER_WORDS.items())
     now = TABLE.sub(lambda _: rows, PAGE.read_text().replace("MATCHERS\n", "| x |\n"))
 

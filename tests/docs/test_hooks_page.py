@@ -37,7 +37,7 @@ def test_the_session_of_the_page_is_real(tmp_path: Path, is_updating: bool) -> N
 @pytest.mark.parametrize(
     "table", [EFFECTS, CONDITIONS, TEXT_TESTS, RULE_PLACEHOLDERS], ids=["effects", "when", "tests", "blanks"]
 )
-def test_the_page_explains_every_word_of_rules(table: dict[str, str], is_updating: bool) -> None:
+def test_page_explains_every_keyword_of_rules(table: dict[str, str], is_updating: bool) -> None:
     text = PAGE.read_text()
     if is_updating:
         rows = "".join(f"| `{name}` | {words} |\n" for name, words in table.items())
@@ -51,7 +51,7 @@ def test_the_page_explains_every_word_of_rules(table: dict[str, str], is_updatin
 
 
 @pytest.mark.parametrize("topic", ["rule", "rules", "when"])
-def test_the_command_explains_the_same_words(topic: str) -> None:
+def test_command_explains_the_same_keywords(topic: str) -> None:
     text = explain.explain_topic(topic) or ""
 
     words = (name for table in (EFFECTS, CONDITIONS, TEXT_TESTS, RULE_PLACEHOLDERS) for name in table)
@@ -65,13 +65,13 @@ def test_every_point_and_comparison_is_named() -> None:
 
 
 @pytest.mark.parametrize("file", sorted(LIBRARY.glob("*.yaml")), ids=lambda file: file.stem)
-def test_every_hook_of_the_library_is_told_of_with_its_settings(file: Path) -> None:
+def test_every_library_hook_is_documented_with_its_settings(file: Path) -> None:
     (row,) = [line for line in PAGE.read_text().splitlines() if line.startswith(f"| `lib:{file.stem}`")]
 
     assert [name for name in yaml.safe_load(file.read_text()).get("settings", {}) if f"`{name}`" not in row] == []
 
 
-def test_every_member_of_a_question_and_of_an_answer_stands_on_the_page() -> None:
+def test_every_member_of_a_question_and_an_answer_is_on_the_page() -> None:
     call = CallFact("call/1", "write", {}, original={}, result=CallResult(CallState.SUCCEEDED, "ok"))
     everything = HookFacts(
         "after-call", "agent/.", "task/.", "/w", 1, 0.0, call=call, prompt="p", reply="r", claim="done"

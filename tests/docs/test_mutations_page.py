@@ -120,7 +120,7 @@ def check_matrix_of(suite: str, case: str, folder: Path) -> None:
 @pytest.mark.browser
 @pytest.mark.anyio
 @pytest.mark.timeout(600)
-async def test_the_matrix_of_programs_over_http_websockets_and_in_a_browser_is_what_validating_prints(
+async def test_matrix_of_http_websocket_and_browser_programs_matches_validation(
     tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, engine: DockerEngine, is_updating: bool
 ) -> None:
     await stocked("typescript", engine, tmp_path_factory)
@@ -138,7 +138,7 @@ async def test_the_matrix_of_programs_over_http_websockets_and_in_a_browser_is_w
     assert code == 0 and PAGE.read_text() == now, "run `make docs` and look at the difference"
 
 
-def test_what_is_proved_of_the_programs_is_checked_in_every_way() -> None:
+def test_checks_cover_the_programs_in_every_kind() -> None:
     cases = suites.require_suite(SHIPPED["coding-agent"]).suite.cases.values()
 
     def kinds(some: Iterable[Case]) -> set[str]:

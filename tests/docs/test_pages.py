@@ -73,7 +73,7 @@ def _follow(name: str, tmp_path: Path, *, is_updating: bool, before: str = "") -
     check(path, now, is_updating=is_updating, is_ordered=name not in UNORDERED)
 
 
-def test_each_block_of_a_page_is_run_or_says_why_not() -> None:
+def test_each_block_of_a_page_is_run_or_states_why_not() -> None:
     unmarked = [
         (name, block.text)
         for name, path in PAGES.items()

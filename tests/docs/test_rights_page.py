@@ -8,10 +8,10 @@ import pytest
 
 from tests.architecture.tree import ROOT
 from tests.containers.sandboxing import probes
-from tests.e2e import ways
+from tests.e2e import command_escapes
 
 PAGE = ROOT / "docs" / "reference" / "rights.md"
-WAYS = ("| tried | stopped by |", ways.table())
+WAYS = ("| tried | stopped by |", command_escapes.table())
 PROBES = ("| tried inside | stopped by |", [(one.name, one.stopped_by) for one in probes.PROBES])
 
 
@@ -22,7 +22,7 @@ def lines(head: str, rows: Iterable[tuple[str, str]]) -> Iterator[str]:
 
 
 @pytest.mark.parametrize(("head", "rows"), [WAYS, PROBES], ids=["shell(git status)", "tier 2"])
-def test_the_table_lists_every_way_that_is_tried(head: str, rows: list[tuple[str, str]]) -> None:
+def test_table_lists_every_tried_way(head: str, rows: list[tuple[str, str]]) -> None:
     wanted = "\n".join(lines(head, rows))
 
     _, found, rest = PAGE.read_text().partition(head)

@@ -14,7 +14,7 @@ BLOCKS = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs" / "operate" / "sandboxe
 
 
 @pytest.mark.parametrize("block", BLOCKS)
-def test_what_the_page_shows_compiles(block: str) -> None:
+def test_examples_on_the_page_compile(block: str) -> None:
     text = f"plan: demo\ngoal: shows it\n{block}".encode()
 
     found = plan_compiler.compile_source(text, file="demo.plan.yaml", sources=FolderSources(ROOT))

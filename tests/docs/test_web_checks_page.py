@@ -31,7 +31,7 @@ def test_the_checks_that_the_page_shows_can_be_run() -> None:
     assert [one.summary for one in found.diagnostics] == []
 
 
-def test_the_meanings_that_the_page_shows_can_be_read() -> None:
+def test_example_meanings_on_the_page_are_readable() -> None:
     lexicon = _yaml(BLOCKS[1])["lexicon"]
 
     assert parse_web_check({"lexicon": lexicon, "can": [{"see": name} for name in lexicon]})[1] == ()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e import command, yards
+from tests.e2e import command, container_harness
 from tests.e2e.folder import Folder
 
 
@@ -22,6 +22,6 @@ def folder(tmp_path: Path) -> Folder:
 
 
 @pytest.fixture
-def yard(folder: Folder, tmp_path: Path) -> Iterator[yards.Yard]:
-    with yards.yard(folder, yards.machines_address(), tmp_path) as yard:
-        yield yard
+def harness(folder: Folder, tmp_path: Path) -> Iterator[container_harness.ContainerHarness]:
+    with container_harness.harness(folder, container_harness.machines_address(), tmp_path) as harness:
+        yield harness

@@ -22,7 +22,7 @@ WAYS = "plan approve approval/root.1 · plan reject approval/root.1"
 
 
 @pytest.mark.process
-def test_whoever_looks_at_a_plan_sees_what_a_request_asks_for_and_how_it_is_answered(folder: Folder) -> None:
+def test_viewer_of_a_plan_sees_what_a_request_asks_and_how_to_answer_it(folder: Folder) -> None:
     folder.write("demo.plan.yaml", PLAN)
     with folder.started("demo.plan.yaml") as owner:
         asked = owner.until(r" by agent/\.: ")

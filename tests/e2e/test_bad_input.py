@@ -51,7 +51,7 @@ def test_a_bad_plan_has_an_error_with_its_place_and_a_fix(tmp_path: Path, what: 
 
 @pytest.mark.process(keep=2)
 @pytest.mark.parametrize("what", BAD, ids=str)
-def test_a_bad_plan_is_an_error_with_a_place_and_a_cure(folder: Folder, what: str) -> None:
+def test_bad_plan_is_an_error_with_a_place_and_a_fix(folder: Folder, what: str) -> None:
     name, content, word = BAD[what]
     (folder.path / name).write_bytes(content)
 
@@ -66,7 +66,7 @@ def test_a_bad_plan_is_an_error_with_a_place_and_a_cure(folder: Folder, what: st
         assert not (folder.path / ".plan").exists()
 
 
-def test_validate_takes_the_size_that_its_own_message_recommends(folder: Folder) -> None:
+def test_validate_takes_the_size_that_its_message_recommends(folder: Folder) -> None:
     folder.write("p.plan.yaml", "plan: p\ntasks: {a: {run: 'true'}}\n" + "# a long comment\n" * 70_000)
 
     refused = folder.run("validate", "p.plan.yaml")
@@ -99,7 +99,7 @@ def test_memory_stays_bounded_on_an_alias_bomb(folder: Folder) -> None:
     assert "error[P" in done.stderr
 
 
-def test_a_missing_file_and_a_folder_are_told_apart_from_a_bad_plan(folder: Folder) -> None:
+def test_missing_file_and_folder_are_distinguished_from_a_bad_plan(folder: Folder) -> None:
     (folder.path / "folder").mkdir()
 
     missing, directory = folder.run("apply", "none.yaml"), folder.run("apply", "folder")
@@ -111,7 +111,7 @@ def test_a_missing_file_and_a_folder_are_told_apart_from_a_bad_plan(folder: Fold
     assert "help:" in directory.err
 
 
-def test_an_unreadable_file_says_so(folder: Folder) -> None:
+def test_unreadable_file_is_reported(folder: Folder) -> None:
     folder.write("p.yaml", GOOD).chmod(0)
     drop = ("setpriv", "--bounding-set=-all", "--inh-caps=-all") if os.geteuid() == 0 else ()
 
@@ -125,7 +125,7 @@ def test_an_unreadable_file_says_so(folder: Folder) -> None:
 
 
 @pytest.mark.process
-def test_a_typo_leaves_a_finished_plan_as_it_was(folder: Folder) -> None:
+def test_typo_leaves_a_finished_plan_unchanged(folder: Folder) -> None:
     folder.write("p.yaml", GOOD)
     assert folder.run("apply", "--yes", "p.yaml").code == 0
     before = folder.run("get", "tasks", "-o", "json").out
@@ -156,7 +156,7 @@ def test_usage_errors_are_exit_two(folder: Folder) -> None:
     assert folder.run("get", "--nonsense").code == 2
 
 
-def test_a_largest_size_that_is_no_size_is_a_usage_error(folder: Folder) -> None:
+def test_invalid_maximum_size_is_a_usage_error(folder: Folder) -> None:
     folder.write("p.yaml", GOOD)
 
     for size in ("-5", "0", "9" * 30, "nan"):

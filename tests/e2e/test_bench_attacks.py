@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.e2e import benches
+from tests.e2e import bench_suite
 from tests.e2e.folder import Folder
 
 SUITE = """\
@@ -32,7 +32,7 @@ FORGES = """\
 
 @pytest.mark.process
 @pytest.mark.needs("bubblewrap")
-def test_links_and_cases_of_its_own_give_an_agent_no_verdict_and_stop_no_run(folder: Folder) -> None:
+def test_links_and_cases_of_an_agent_change_no_verdict_and_stop_no_run(folder: Folder) -> None:
     for name, text in (("suite", SUITE), ("links", LINKS), ("forges", FORGES)):
         folder.write(f"{name}.yaml", text)
 
@@ -41,7 +41,7 @@ def test_links_and_cases_of_its_own_give_an_agent_no_verdict_and_stop_no_run(fol
     )
 
     assert said.code == 0, said.text
-    ends = benches.ends(folder.path / "reports/attacked/r")
+    ends = bench_suite.ends(folder.path / "reports/attacked/r")
     assert {name: (end["verdict"], end["why"]) for name, end in ends.items()} == {
         "one forges 1": ("fail", "right: out.txt does not exist"),
         "one links 1": ("fail", "right: out.txt does not exist"),
@@ -72,7 +72,7 @@ LOOKS = "grep -o zebra plan.json > work/one--helped--1/out.txt"
     "helper", [f"run: {LOOKS}", f"script: [{{call: {{shell: {{command: '{LOOKS}'}}}}}}, {{done: x}}]"]
 )
 @pytest.mark.needs("bubblewrap")
-def test_a_helper_sees_no_more_of_the_run_than_who_made_it(folder: Folder, helper: str) -> None:
+def test_helper_sees_no_more_of_the_run_than_its_creator(folder: Folder, helper: str) -> None:
     folder.write("suite.yaml", PLAIN)
     folder.write("helped.yaml", HELPED % helper)
 
@@ -81,7 +81,7 @@ def test_a_helper_sees_no_more_of_the_run_than_who_made_it(folder: Folder, helpe
     assert said.code == 0, said.text
     run = folder.path / "reports/attacked/r"
     assert (run / "work/one--helped--1/up/plan.json").exists()
-    assert {name: (end["verdict"], end["why"]) for name, end in benches.ends(run).items()} == {
+    assert {name: (end["verdict"], end["why"]) for name, end in bench_suite.ends(run).items()} == {
         "one helped 1": ("fail", "right: out.txt does not exist")
     }
     (events,) = run.glob(".plan/*/events.jsonl")

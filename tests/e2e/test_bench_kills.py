@@ -16,7 +16,7 @@ import pytest
 
 from planloop.server.bench import run_folder as files
 from tests import sets
-from tests.e2e import benches, command
+from tests.e2e import bench_suite, command
 from tests.e2e.folder import Folder, Said
 
 KILLS = range(10)
@@ -36,20 +36,20 @@ def moment_s(seed: int, kill: int) -> float:
 @pytest.mark.sweep
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("seed", SEEDS)
-def test_law_5_a_run_killed_at_random_moments_ends_as_one_that_nobody_killed(folder: Folder, seed: int) -> None:
-    benches.lay(folder)
+def test_law_5_run_killed_at_random_moments_ends_like_an_undisturbed_one(folder: Folder, seed: int) -> None:
+    bench_suite.lay(folder)
     assert folder.run("bench", "run", "suite.yaml", *MODELS, "--trials", "2", "--name", "calm").code == 0
     run = folder.path / "reports" / "mixed" / "wild"
     for kill in sets.points(KILLS, KEPT, "bench kills"):
-        before = benches.events(run)
+        before = bench_suite.events(run)
         kill_after(folder, run, moment_s(seed, kill))
-        after = benches.events(run)
+        after = bench_suite.events(run)
         assert after[: len(before)] == before
 
     said = going_on(folder, run)
 
     assert said.code == 0, said.text
-    whole = benches.events(run)
+    whole = bench_suite.events(run)
     assert [event["seq"] for event in whole] == list(range(1, len(whole) + 1))
     decided = Counter(entry_of(event) for event in whole if event["type"] == "case/end")
     assert set(decided.values()) == {1} and len(decided) == ENTRIES
@@ -62,7 +62,7 @@ def test_law_5_a_run_killed_at_random_moments_ends_as_one_that_nobody_killed(fol
     assert (run / "events.jsonl").read_bytes() == told, "they are a projection of the log, and of nothing else"
 
 
-ENTRIES = benches.CASES * 3 * 2
+ENTRIES = bench_suite.CASES * 3 * 2
 
 
 def kill_after(folder: Folder, run: Path, seconds: float) -> None:

@@ -14,7 +14,7 @@ import pytest
 from planloop.benchmarks.runs.run_compiler import SCORING
 from planloop.cli import bench_run
 from tests import golden_text
-from tests.e2e import benches, command
+from tests.e2e import bench_suite, command
 from tests.e2e.folder import Folder
 
 REFUSED = {
@@ -31,8 +31,8 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("words", REFUSED.values(), ids=REFUSED)
-def test_a_run_that_cannot_begin_says_why_and_leaves_nothing(folder: Folder, words: tuple[str, ...]) -> None:
-    benches.lay(folder)
+def test_run_that_cannot_start_reports_why_and_leaves_nothing(folder: Folder, words: tuple[str, ...]) -> None:
+    bench_suite.lay(folder)
     for name, step in (("one/x", "{done: a}"), ("two/x", "{done: b}"), ("bad", "{zap: 1}")):
         path = folder.path / f"{name}.yaml"
         path.parent.mkdir(exist_ok=True)
@@ -48,9 +48,9 @@ def test_a_run_that_cannot_begin_says_why_and_leaves_nothing(folder: Folder, wor
 
 
 @pytest.mark.process
-def test_no_suite_begins_where_one_of_them_could_not(folder: Folder) -> None:
-    benches.lay(folder)
-    folder.write("other.yaml", benches.SUITE.replace("suite: mixed", "suite: other"))
+def test_no_suite_starts_when_one_of_them_cannot(folder: Folder) -> None:
+    bench_suite.lay(folder)
+    folder.write("other.yaml", bench_suite.SUITE.replace("suite: mixed", "suite: other"))
     words = ("--model", "nop", "--cases", "says", "--name", "r")
     assert folder.run("bench", "run", "other.yaml", *words).code == 0
 
@@ -61,10 +61,8 @@ def test_no_suite_begins_where_one_of_them_could_not(folder: Folder) -> None:
 
 
 @pytest.mark.parametrize("verb", [("run", "--model", "nop"), ("validate",)], ids=["run", "validate"])
-def test_cases_that_there_are_not_are_told_with_a_list_that_can_be_asked_for(
-    folder: Folder, verb: tuple[str, ...]
-) -> None:
-    benches.lay(folder)
+def test_unknown_cases_are_reported_with_a_list_that_can_be_requested(folder: Folder, verb: tuple[str, ...]) -> None:
+    bench_suite.lay(folder)
 
     said = folder.run("bench", *verb, "suite.yaml", "--cases", "zz*")
 
@@ -77,8 +75,8 @@ def test_an_image_that_is_missing_is_made_pulled_or_built_by_what_can_do_so() ->
     golden_text.said(bench_run.image_fix(["redis:7"]))
 
 
-def test_a_script_for_what_is_no_case_is_told_with_the_case_that_was_meant(folder: Folder) -> None:
-    benches.lay(folder)
+def test_script_for_an_unknown_case_is_reported_with_the_suggested_case(folder: Folder) -> None:
+    bench_suite.lay(folder)
     folder.write("s7.yaml", "says: [{done: which}]\nclals: [{done: ok}]\n")
     folder.write("wide.yaml", '"*": [{done: which}]\nmove-review: [{done: ok}]\nrename-meeting: [{done: ok}]\n')
     asked = ("bench", "run", "suite.yaml", "--cases", "says", "--name", "r")
@@ -120,8 +118,8 @@ def first_of(plan: dict[str, Any]) -> Any:
 
 @pytest.mark.process
 @pytest.mark.timeout(240)
-def test_a_run_that_cannot_be_gone_on_with_says_why_and_stays_as_it_is(folder: Folder) -> None:
-    benches.lay(folder)
+def test_run_that_cannot_be_resumed_reports_why_and_stays_unchanged(folder: Folder) -> None:
+    bench_suite.lay(folder)
     assert folder.run("bench", "run", "suite.yaml", "--model", "nop", "--cases", "says", "--name", "whole").code == 0
     runs = folder.path / "reports" / "mixed"
     for why, broken in BROKEN.items():
@@ -144,14 +142,14 @@ def kept(folder: Path) -> dict[str, bytes]:
 
 @pytest.mark.process
 @pytest.mark.timeout(120)
-def test_who_goes_on_with_a_run_that_goes_changes_nothing_of_it(folder: Folder) -> None:
-    benches.lay(folder)
+def test_resuming_a_running_run_changes_nothing(folder: Folder) -> None:
+    bench_suite.lay(folder)
     (folder.path / "wait.yaml").write_text('"*": [{sleep: 1h}]\n')
     run = folder.path / "reports" / "mixed" / "r"
     words = ("bench", "run", "suite.yaml", "--model", "script:wait.yaml", "--cases", "writes", "--name", "r")
     with (folder.path / "out").open("wb") as out, command.start(*words, cwd=folder.path, stdout=out) as process:
         try:
-            while not any(event["type"] == "case/start" for event in benches.events(run)):
+            while not any(event["type"] == "case/start" for event in bench_suite.events(run)):
                 time.sleep(0.02)
             before = (run / "run.plan.yaml").read_bytes()
 
@@ -166,8 +164,8 @@ def test_who_goes_on_with_a_run_that_goes_changes_nothing_of_it(folder: Folder) 
 
 @pytest.mark.process
 @pytest.mark.timeout(120)
-def test_the_plan_of_a_run_says_what_goes_on_with_it_and_is_not_applied_by_itself(folder: Folder) -> None:
-    benches.lay(folder)
+def test_plan_of_a_run_names_its_resume_command_and_cannot_be_applied(folder: Folder) -> None:
+    bench_suite.lay(folder)
     assert folder.run("bench", "run", "suite.yaml", "--model", "nop", "--cases", "says", "--name", "r").code == 0
     run = folder.path / "reports" / "mixed" / "r"
     plan, before = str(run / "run.plan.yaml"), kept(run)
@@ -183,8 +181,8 @@ def test_the_plan_of_a_run_says_what_goes_on_with_it_and_is_not_applied_by_itsel
 
 
 @pytest.mark.process
-def test_a_verdict_on_what_was_asked_before_is_not_kept_and_a_report_is_called_by_no_path(folder: Folder) -> None:
-    benches.lay(folder)
+def test_verdict_with_an_old_key_is_redone_and_a_report_name_is_not_a_path(folder: Folder) -> None:
+    bench_suite.lay(folder)
     assert folder.run("bench", "run", "suite.yaml", "--model", "nop", "--cases", "says", "--name", "r").code == 0
     run = folder.path / "reports" / "mixed" / "r"
     edited(lambda plan: first_of(plan).update(key="0" * 64))(run)
@@ -192,13 +190,13 @@ def test_a_verdict_on_what_was_asked_before_is_not_kept_and_a_report_is_called_b
     assert folder.run("bench", "resume", str(run)).code == 0
     assert folder.run("bench", "report", str(run), "--name", "../r").code == 2
 
-    ends = [event for event in benches.events(run) if event["type"] == "case/end"]
+    ends = [event for event in bench_suite.events(run) if event["type"] == "case/end"]
     assert [(end["attempt"], end["key"][:4] == "0000") for end in ends] == [(1, False), (2, True)]
 
 
 @pytest.mark.process
-def test_a_run_that_is_judged_by_other_rules_is_not_gone_on_with_and_still_reported(folder: Folder) -> None:
-    benches.lay(folder)
+def test_run_graded_by_other_rules_is_not_resumed_and_still_reported(folder: Folder) -> None:
+    bench_suite.lay(folder)
     assert folder.run("bench", "run", "suite.yaml", "--model", "nop", "--cases", "says", "--name", "r").code == 0
     run = folder.path / "reports" / "mixed" / "r"
     edited(lambda plan: plan.update(scoring=SCORING - 1))(run)
@@ -217,7 +215,7 @@ def test_a_run_that_is_judged_by_other_rules_is_not_gone_on_with_and_still_repor
 
 @pytest.mark.process
 @pytest.mark.needs("bubblewrap")
-def test_a_suite_may_be_larger_than_a_plan_that_people_write(folder: Folder) -> None:
+def test_suite_may_be_larger_than_a_plan(folder: Folder) -> None:
     case = "{prompts: [%s], checks: {made: {require-file: a}}}" % ("p" * 150_000)
     cases = "".join(f"  case-{number}: {case}\n" for number in range(8))
     (folder.path / "suite.yaml").write_text(f"suite: large\ncases:\n{cases}")
@@ -225,7 +223,7 @@ def test_a_suite_may_be_larger_than_a_plan_that_people_write(folder: Folder) -> 
     said = folder.run("bench", "run", "suite.yaml", "--model", "nop", "--name", "r")
 
     assert said.code == 0, said.text
-    assert len(benches.ends(folder.path / "reports" / "large" / "r")) == 8
+    assert len(bench_suite.ends(folder.path / "reports" / "large" / "r")) == 8
 
 
 ONE = "{prompts: [x], checks: {c: {require-file: a}}}"
@@ -258,7 +256,7 @@ cases:
 """
 
 
-def test_a_slip_in_the_tools_of_a_case_is_told_at_its_line_of_the_suite(folder: Folder) -> None:
+def test_error_in_the_tools_of_a_case_is_reported_at_its_line_of_the_suite(folder: Folder) -> None:
     folder.write("suite.yaml", TOOLS)
 
     faults, _ = refused(folder)
@@ -301,9 +299,9 @@ cases:
 """
 
 
-def test_a_slip_in_the_tools_that_a_check_of_calls_names_is_told_at_its_line(folder: Folder) -> None:
-    benches.lay(folder)
-    folder.write("desk.yaml", benches.SHELF.replace("shelf", "desk").replace("desk.put", "desk.tidy"))
+def test_error_in_the_tools_of_a_call_check_is_reported_at_its_line(folder: Folder) -> None:
+    bench_suite.lay(folder)
+    folder.write("desk.yaml", bench_suite.SHELF.replace("shelf", "desk").replace("desk.put", "desk.tidy"))
     folder.write("suite.yaml", CALLS)
 
     faults, said = refused(folder)
@@ -313,7 +311,7 @@ def test_a_slip_in_the_tools_that_a_check_of_calls_names_is_told_at_its_line(fol
     golden_text.said_in(said, "reads")
 
 
-def test_agents_of_a_case_that_are_no_map_are_told(folder: Folder) -> None:
+def test_agents_of_a_case_must_be_a_map(folder: Folder) -> None:
     folder.write("suite.yaml", TOOLS.replace("{helper: {script: [{done: ok}]}}", "[helper]"))
 
     said = folder.run("bench", "run", "suite.yaml", "--model", "nop", "--name", "r")
@@ -321,7 +319,7 @@ def test_agents_of_a_case_that_are_no_map_are_told(folder: Folder) -> None:
     golden_text.said_in(said.err, "suite.yaml:5:13", "P0202", "agents")
 
 
-def test_a_run_of_more_entries_than_a_plan_holds_says_how_many_there_may_be_and_writes_nothing(folder: Folder) -> None:
+def test_run_with_too_many_entries_reports_the_limit_and_writes_nothing(folder: Folder) -> None:
     cases = "".join(f"  c{number}: {{}}\n" for number in range(800))
     folder.write("suite.yaml", f"suite: big\ndefaults: {ONE}\ncases:\n{cases}")
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests import golden_text
-from tests.e2e import benches
+from tests.e2e import bench_suite
 from tests.e2e.folder import Folder
 from tests.e2e.test_terminal import terminal
 from tests.fakes.model_server.running import started
@@ -125,7 +125,7 @@ def test_two_deterministic_runs_have_the_same_summary_and_a_lost_one_is_made_aga
     assert (first / "summary.json").read_bytes() == before
 
 
-def test_soft_figures_are_measured_and_times_among_them_lie_under_timing(folder: Folder) -> None:
+def test_soft_figures_are_measured_and_times_among_them_are_under_timing(folder: Folder) -> None:
     found = of(ran(folder, "--name", "first") / "summary.json")
 
     soft, timing = found["models"]["hasty"]["soft"], found["timing"]["models"]["hasty"]["soft"]
@@ -135,7 +135,7 @@ def test_soft_figures_are_measured_and_times_among_them_lie_under_timing(folder:
     assert "runtime" not in soft
 
 
-def test_how_an_agent_calls_is_counted_in_every_case_and_changes_no_verdict(folder: Folder) -> None:
+def test_call_format_is_counted_in_every_case_and_changes_no_verdict(folder: Folder) -> None:
     calls = [
         {"name": "teleport", "arguments": {}},
         {"name": "shell", "arguments": {"command": "true"}},  # It is there, and not for this agent.
@@ -155,7 +155,7 @@ def test_how_an_agent_calls_is_counted_in_every_case_and_changes_no_verdict(fold
 
     run = folder.path / "reports" / "notes" / "first"
     counted = {"invented": 2, "malformed": 1, "retries-after-error": 2}
-    (end,) = benches.ends(run).values()
+    (end,) = bench_suite.ends(run).values()
     assert (end["verdict"], {name: end["soft"][name] for name in counted}) == ("pass", counted)
     soft = of(run / "summary.json")["models"][model]["soft"]
     assert {name: soft[name]["passed"]["mean"] for name in counted} == counted
@@ -163,7 +163,7 @@ def test_how_an_agent_calls_is_counted_in_every_case_and_changes_no_verdict(fold
     assert all(name in shown for name in counted)
 
 
-def test_the_share_of_a_page_that_a_screen_reader_tells_is_a_figure_of_its_case(folder: Folder) -> None:
+def test_accessible_share_of_a_page_is_a_figure_of_its_case(folder: Folder) -> None:
     with ThreadingHTTPServer(("127.0.0.1", 0), _Form) as server:
         Thread(target=server.serve_forever).start()
         folder.write("notes.yaml", PAGE.format(url=f"http://127.0.0.1:{server.server_port}/"))
@@ -172,13 +172,13 @@ def test_the_share_of_a_page_that_a_screen_reader_tells_is_a_figure_of_its_case(
     assert said.code == 0, said.text
 
     run = folder.path / "reports" / "notes" / "first"
-    (end,) = benches.ends(run).values()
+    (end,) = bench_suite.ends(run).values()
     assert (end["verdict"], end["soft"]["accessible"]) == ("pass", 0.75)  # All of one check, and half of the other.
     figure = {"count": 1, "mean": 0.75, "median": 0.75}
     assert of(run / "summary.json")["models"]["oracle"]["soft"]["accessible"]["passed"] == figure
 
 
-def test_a_soft_figure_that_nobody_measures_is_a_fault_of_the_suite(folder: Folder) -> None:
+def test_soft_figure_without_a_measurement_is_an_error_of_the_suite(folder: Folder) -> None:
     folder.write("notes.yaml", SUITE.replace("churn", "churm"))
 
     said = folder.run("bench", "run", "notes.yaml", "--model", "nop")
@@ -204,7 +204,7 @@ def test_a_command_of_the_suite_measures_the_work_and_changes_no_verdict(folder:
     folder.write("suites/own.yaml", OWN)
     said = folder.run("bench", "run", "own", "--model", "oracle", "--name", "first")
     assert said.code == 0, said.text
-    (end,) = benches.ends(folder.path / "reports" / "own" / "first").values()
+    (end,) = bench_suite.ends(folder.path / "reports" / "own" / "first").values()
     assert end["verdict"] == "pass"
     own = {name: value for name, value in end["soft"].items() if name.partition(" ")[0] in ("words", "absent")}
     assert own == {"words": 2.0, "words at most 1": 0.0, "absent not measured": 1.0}
@@ -212,7 +212,7 @@ def test_a_command_of_the_suite_measures_the_work_and_changes_no_verdict(folder:
     assert {one["suite"]: one["from"] for one in listed}["own"] == "suites/own.yaml"
 
 
-def test_a_torn_line_is_told_of_and_what_it_said_is_missing(folder: Folder) -> None:
+def test_torn_line_is_reported_and_its_event_is_missing(folder: Folder) -> None:
     run = ran(folder, "--name", "first")
     lines = (run / "events.jsonl").read_bytes().splitlines(keepends=True)
     last = max(number for number, line in enumerate(lines) if b'"type":"case/end"' in line)
@@ -226,7 +226,7 @@ def test_a_torn_line_is_told_of_and_what_it_said_is_missing(folder: Folder) -> N
     assert not of(run / "summary.json")["complete"]
 
 
-def test_events_with_a_gap_are_an_error_with_its_place_and_a_cure_that_works(folder: Folder) -> None:
+def test_gap_in_the_events_is_an_error_with_its_place_and_a_working_fix(folder: Folder) -> None:
     run = ran(folder, "--name", "first")
     events, told = run / "events.jsonl", (run / "events.jsonl").read_bytes()
     lines = told.splitlines(keepends=True)
@@ -242,7 +242,7 @@ def test_events_with_a_gap_are_an_error_with_its_place_and_a_cure_that_works(fol
 
 
 @pytest.mark.parametrize("words", [("notes/first",), ("--all",), ()])
-def test_a_verdict_that_somebody_edited_is_told_and_reported_by_nobody(folder: Folder, words: tuple[str, ...]) -> None:
+def test_edited_verdict_is_detected_and_not_reported(folder: Folder, words: tuple[str, ...]) -> None:
     run = ran(folder, "--model", "nop", "--name", "first")
     events, told = run / "events.jsonl", (run / "events.jsonl").read_bytes()
     events.write_bytes(told.replace(b'"verdict":"fail"', b'"verdict":"pass"'))
@@ -274,7 +274,7 @@ def test_a_broken_run_hides_no_other_where_all_are_listed_or_reported(folder: Fo
         assert "error: reports/notes/broken" in said.err
 
 
-def test_events_that_somebody_added_are_told(folder: Folder) -> None:
+def test_added_events_are_detected(folder: Folder) -> None:
     run = ran(folder, "--name", "first")
     lines = (run / "events.jsonl").read_bytes().splitlines()
     added = json.dumps(json.loads(lines[-1]) | {"seq": len(lines) + 1}).encode()
@@ -285,7 +285,7 @@ def test_events_that_somebody_added_are_told(folder: Folder) -> None:
     assert (said.code, f"line {len(lines) + 1}: the run's log has no such event" in said.err) == (1, True)
 
 
-def test_a_report_that_cannot_be_written_is_printed_and_that_is_said(folder: Folder) -> None:
+def test_unwritable_report_is_printed_with_a_notice(folder: Folder) -> None:
     run = ran(folder, "--name", "first")
     (folder.path / "reports" / "index").write_text("")  # In the way of everybody, root included.
     (run / "summary.json").unlink()
@@ -302,14 +302,14 @@ def test_a_report_that_cannot_be_written_is_printed_and_that_is_said(folder: Fol
         golden_text.said_in(said.err)
 
 
-def test_a_run_whose_log_is_gone_is_reported_by_its_events(folder: Folder) -> None:
+def test_run_without_its_log_is_reported_by_its_events(folder: Folder) -> None:
     run = ran(folder, "--name", "first")
     shutil.rmtree(run / ".plan")
 
     assert "hasty" in folder.run("bench", "report", "notes/first").out
 
 
-def test_a_run_that_has_not_begun_is_left_out_of_all_and_that_is_said(folder: Folder) -> None:
+def test_run_that_has_not_begun_is_left_out_with_a_notice(folder: Folder) -> None:
     ran(folder, "--name", "first")
     (ran(folder, "--name", "second") / "events.jsonl").unlink()
 
@@ -339,7 +339,7 @@ def test_a_run_may_be_given_another_name(folder: Folder) -> None:
     assert folder.run("bench", "resume", "notes/kept").code == 0
 
 
-def test_on_a_terminal_the_last_line_says_how_far_the_run_is_and_goes_at_the_end(folder: Folder) -> None:
+def test_last_line_on_a_terminal_shows_progress_and_disappears_at_the_end(folder: Folder) -> None:
     folder.write("notes.yaml", SUITE)
     wait = "while [ ! -e gate ]; do sleep 0.05; done"
     folder.write("slow.yaml", json.dumps({"*": [{"call": {"shell": {"command": wait}}}, {"done": "ok"}]}))
@@ -367,7 +367,7 @@ def test_on_a_terminal_the_last_line_says_how_far_the_run_is_and_goes_at_the_end
         (("-o", "json"), 2, "-o json prints a report, and no run is named"),
     ],
 )
-def test_what_is_not_there_is_said(folder: Folder, words: tuple[str, ...], code: int, text: str) -> None:
+def test_missing_run_is_reported(folder: Folder, words: tuple[str, ...], code: int, text: str) -> None:
     said = folder.run("bench", "report", *words)
 
     assert (said.code, text in said.err, "help:" in said.err) == (code, True, True)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests import golden_text
-from tests.e2e import benches, command, yards
+from tests.e2e import bench_suite, command, container_harness
 from tests.e2e.folder import Folder
 
 LIMITED = """\
@@ -35,7 +35,7 @@ suite: boxed
 cases:
   made:
     prompts: [make a.txt]
-    image: {yards.IMAGE}
+    image: {container_harness.IMAGE}
     checks:
       made: {{sh: "read at < a.txt; read here < {HOST_NAME}; test $at/$here = localhost/work"}}
       alone: {{sh: 'test "$(cat nets.txt)" = lo'}}
@@ -71,7 +71,7 @@ cases:
 
 @pytest.mark.process
 def test_two_deterministic_runs_are_the_same_but_for_times(folder: Folder) -> None:
-    benches.lay(folder)
+    bench_suite.lay(folder)
     words = ("bench", "run", "suite.yaml", "--model", "oracle", "--model", "nop", "--deterministic", "--name")
     for name in ("one", "two"):
         assert folder.run(*words, name).code == 0
@@ -79,38 +79,40 @@ def test_two_deterministic_runs_are_the_same_but_for_times(folder: Folder) -> No
     one, two = (folder.path / "reports" / "mixed" / name for name in ("one", "two"))
 
     assert (one / "plan.json").read_bytes() == (two / "plan.json").read_bytes()
-    assert list(map(benches.untimed, benches.events(one))) == list(map(benches.untimed, benches.events(two)))
-    assert {end["verdict"] for end in benches.ends(one).values()} == {"pass", "fail"}
+    assert list(map(bench_suite.untimed, bench_suite.events(one))) == list(
+        map(bench_suite.untimed, bench_suite.events(two))
+    )
+    assert {end["verdict"] for end in bench_suite.ends(one).values()} == {"pass", "fail"}
 
 
 @pytest.mark.process
 @pytest.mark.timeout(300)
-def test_two_deterministic_runs_in_closed_containers_are_the_same_down_to_the_host_names(
-    folder: Folder, tmp_path: Path
-) -> None:
-    address = yards.machines_address()
-    with yards.yard(folder, address, tmp_path):
+def test_two_deterministic_runs_in_closed_containers_have_equal_host_names_too(folder: Folder, tmp_path: Path) -> None:
+    address = container_harness.machines_address()
+    with container_harness.harness(folder, address, tmp_path):
         folder.write("suite.yaml", BOXED)
         for name in ("one", "two"):
             said = folder.run("bench", "run", "suite.yaml", "--model", "oracle", "--deterministic", "--name", name)
             assert said.code == 0, said.text
     one, two = (folder.path / "reports" / "boxed" / name for name in ("one", "two"))
 
-    assert json.loads((one / "plan.json").read_text())["images"][yards.IMAGE].startswith("sha256:")
+    assert json.loads((one / "plan.json").read_text())["images"][container_harness.IMAGE].startswith("sha256:")
     assert (one / "plan.json").read_bytes() == (two / "plan.json").read_bytes()
-    assert list(map(benches.untimed, benches.events(one))) == list(map(benches.untimed, benches.events(two)))
-    assert {end["verdict"] for end in benches.ends(one).values()} == {"pass"}
+    assert list(map(bench_suite.untimed, bench_suite.events(one))) == list(
+        map(bench_suite.untimed, bench_suite.events(two))
+    )
+    assert {end["verdict"] for end in bench_suite.ends(one).values()} == {"pass"}
 
 
 @pytest.mark.process
 @pytest.mark.needs("bubblewrap")
-def test_a_limit_is_judged_and_says_why(folder: Folder) -> None:
+def test_limit_is_graded_with_a_reason(folder: Folder) -> None:
     folder.write("suite.yaml", LIMITED)
 
     said = folder.run("bench", "run", "suite.yaml", "--model", "oracle:slow", "--name", "r")
 
     assert said.code == 0, said.text
-    ends = benches.ends(folder.path / "reports" / "limited" / "r")
+    ends = bench_suite.ends(folder.path / "reports" / "limited" / "r")
     assert {name: end["verdict"] for name, end in ends.items()} == {
         "long oracle:slow 1": "fail",
         "asleep oracle:slow 1": "fail",
@@ -122,29 +124,29 @@ def test_a_limit_is_judged_and_says_why(folder: Folder) -> None:
 @pytest.mark.process
 @pytest.mark.timeout(120)
 def test_a_model_that_cannot_be_asked_is_an_error_and_is_tried_again(folder: Folder) -> None:
-    benches.lay(folder)
+    bench_suite.lay(folder)
     words = ("--model", "replay/none.jsonl", "--cases", "says", "--name", "r")
 
     said = folder.run("bench", "run", "suite.yaml", *words)
 
     run = folder.path / "reports" / "mixed" / "r"
-    (end,) = benches.ends(run).values()
+    (end,) = bench_suite.ends(run).values()
     assert (end["verdict"], said.code) == ("error", 10)
     assert "none.jsonl" in end["why"]
     assert not summary(run)["complete"]
     golden_text.said_in(said.text, f"{Path('reports/mixed/r')}")
     assert folder.run("bench", "resume", str(run)).code == 10
-    assert [event["attempt"] for event in benches.events(run) if event["type"] == "case/end"] == [1, 2]
+    assert [event["attempt"] for event in bench_suite.events(run) if event["type"] == "case/end"] == [1, 2]
 
 
 @pytest.mark.process
-def test_a_workspace_is_copied_where_a_check_or_a_figure_looks_at_it_and_nowhere_else(folder: Folder) -> None:
+def test_workspace_is_copied_only_where_a_check_or_a_figure_reads_it(folder: Folder) -> None:
     folder.write("suite.yaml", LOOKED_AT)
 
     assert folder.run("bench", "run", "suite.yaml", "--model", "oracle", "--name", "r").code == 0
 
     run = folder.path / "reports" / "looked" / "r"
-    assert {end["verdict"] for end in benches.ends(run).values()} == {"pass"}
+    assert {end["verdict"] for end in bench_suite.ends(run).values()} == {"pass"}
     assert sorted(copy.name for copy in (run / "graded").iterdir()) == [
         "by-its-file--oracle--1",
         "by-its-size--oracle--1",
@@ -157,18 +159,20 @@ def summary(run: Path) -> dict[str, object]:
 
 
 @pytest.mark.process
-def test_of_an_edited_suite_the_edited_cases_are_tried_again_and_no_others(folder: Folder) -> None:
-    benches.lay(folder)
+def test_only_the_edited_cases_of_an_edited_suite_are_tried_again(folder: Folder) -> None:
+    bench_suite.lay(folder)
     words = ("--model", "oracle", "--model", "nop", "--cases", "[cs]*", "--name", "r")
     assert folder.run("bench", "run", "suite.yaml", *words).code == 0
-    folder.write("suite.yaml", benches.SUITE.replace("asks-or-says: /which/", "asks-or-says: /which|what/"))
+    folder.write("suite.yaml", bench_suite.SUITE.replace("asks-or-says: /which/", "asks-or-says: /which|what/"))
 
     said = folder.run("bench", "resume", "mixed/r", "--suite", "suite.yaml")
 
     assert said.code == 0, said.text
     counts = [line.split()[0] for line in said.out.splitlines() if " says  " in line]
     assert counts == ["1/2", "2/2"], "of what is tried again"
-    ends = [event for event in benches.events(folder.path / "reports" / "mixed" / "r") if event["type"] == "case/end"]
+    ends = [
+        event for event in bench_suite.events(folder.path / "reports" / "mixed" / "r") if event["type"] == "case/end"
+    ]
     tried = sorted((end["case"], end["model"], end["attempt"], end["data"]["verdict"]) for end in ends)
     assert tried == [
         ("calls", "nop", 1, "fail"),
@@ -179,7 +183,7 @@ def test_of_an_edited_suite_the_edited_cases_are_tried_again_and_no_others(folde
         ("says", "oracle", 2, "pass"),
     ]
     assert folder.run("bench", "report", "mixed/r").code == 0, "and the events are still what the log says"
-    folder.write("suite.yaml", benches.SUITE.replace("  says:", "  speaks:"))
+    folder.write("suite.yaml", bench_suite.SUITE.replace("  says:", "  speaks:"))
     said = folder.run("bench", "resume", "mixed/r", "--suite", "suite.yaml")
     assert said.code == 4, said.text
     golden_text.said_in(said.err)
@@ -198,7 +202,7 @@ cases: {one: {}, two: {}}
 
 @pytest.mark.process
 @pytest.mark.needs("bubblewrap")
-def test_an_entry_whose_task_a_person_changes_is_marked_and_no_other(folder: Folder) -> None:
+def test_only_the_entry_whose_task_an_operator_changes_is_marked(folder: Folder) -> None:
     folder.write("suite.yaml", WAITS)
     run = folder.path / "reports" / "waits" / "r"
     words = ("bench", "run", "suite.yaml", "--model", "oracle", "--name", "r")
@@ -207,7 +211,7 @@ def test_an_entry_whose_task_a_person_changes_is_marked_and_no_other(folder: Fol
         while process.poll() is None and folder.run("patch", "task/one--oracle--1", "notes=hurry", *plan).code != 0:
             pass  # Its plan is not there yet.
         assert process.wait(30) == 0
-    assert {name: end["touched"] for name, end in benches.ends(run).items()} == {
+    assert {name: end["touched"] for name, end in bench_suite.ends(run).items()} == {
         "one oracle 1": True,
         "two oracle 1": False,
     }

@@ -57,7 +57,7 @@ def suite(folder: Folder, text: str, tools: str = FILES) -> None:
 
 @pytest.mark.process
 @pytest.mark.timeout(120)
-def test_a_sound_suite_is_valid_and_its_runs_say_so_until_it_is_edited(folder: Folder) -> None:
+def test_valid_suite_is_recorded_as_valid_by_its_runs_until_it_is_edited(folder: Folder) -> None:
     suite(folder, SOUND)
     ran = [folder.run("bench", "run", "notes.yaml", "--model", "oracle", "--name", "before")]
     said = folder.run("bench", "validate", "notes.yaml")
@@ -76,7 +76,7 @@ def test_a_sound_suite_is_valid_and_its_runs_say_so_until_it_is_edited(folder: F
 
 @pytest.mark.process
 @pytest.mark.needs("bubblewrap")
-def test_what_is_wrong_with_a_suite_is_told_with_place_and_cure(folder: Folder) -> None:
+def test_errors_of_a_suite_are_reported_with_place_and_fix(folder: Folder) -> None:
     suite(folder, UNSOUND)
 
     said = folder.run("bench", "validate", "notes.yaml")
@@ -158,7 +158,7 @@ def test_cheats_with_a_shell_find_nothing_leave_nothing_and_forge_nothing(folder
 
 
 @pytest.mark.process
-def test_what_an_agent_wrote_finds_no_answer_when_a_check_runs_it(folder: Folder) -> None:
+def test_program_of_an_agent_finds_no_answer_when_a_check_runs_it(folder: Folder) -> None:
     needs.bubblewrap()
     spy = "cat ../../*.json ../../*.yaml ../*/* /proc/*/cwd/../../plan.json; rm -r ../../events.jsonl ../*; echo"
     folder.write("spy.yaml", json.dumps({"*": [{"call": {"write": {"path": "say", "content": spy}}}, {"done": "ok"}]}))

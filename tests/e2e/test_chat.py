@@ -65,7 +65,7 @@ def test_a_line_from_a_pipe_is_a_question_and_its_answer_goes_to_stdout(folder: 
 
 
 @pytest.mark.process
-def test_asking_waits_for_every_answer_and_tells_who_did_not_answer_in_time(folder: Folder) -> None:
+def test_asking_waits_for_every_answer_and_names_agents_that_were_too_late(folder: Folder) -> None:
     with staying(folder, GROUP):
         late = folder.run("send", "left", "hello?", "--ask", "--timeout", "0.5s")
         assert late.code == Exit.TIMEOUT
@@ -78,7 +78,7 @@ def test_asking_waits_for_every_answer_and_tells_who_did_not_answer_in_time(fold
 
 
 @pytest.mark.process
-def test_nobody_gets_a_message_that_one_of_them_cannot_have(folder: Folder) -> None:
+def test_message_that_one_receiver_cannot_get_is_sent_to_none(folder: Folder) -> None:
     with staying(folder, GROUP):
         said = folder.run("send", "left", "nobody", "hello")
         assert said.code == Exit.NOT_FOUND
@@ -89,7 +89,7 @@ def test_nobody_gets_a_message_that_one_of_them_cannot_have(folder: Folder) -> N
 
 
 @pytest.mark.process
-def test_how_a_message_is_sent_stands_in_its_envelope(folder: Folder) -> None:
+def test_delivery_of_a_message_is_in_its_envelope(folder: Folder) -> None:
     with staying(folder, GROUP):
         words = ("--delivery", "steer", "--expires", "10m", "--key", "k", "--untrusted")
         assert folder.run("send", "left", "hello", *words).code == 0
@@ -102,7 +102,7 @@ def test_how_a_message_is_sent_stands_in_its_envelope(folder: Folder) -> None:
 
 
 @pytest.mark.process
-def test_a_group_at_the_root_says_whom_one_can_talk_with(folder: Folder) -> None:
+def test_group_at_the_root_names_the_agents_to_talk_with(folder: Folder) -> None:
     with staying(folder, GROUP):
         said = chat(folder, "hello\n")
         assert said.code == Exit.USAGE
@@ -114,7 +114,7 @@ def test_a_group_at_the_root_says_whom_one_can_talk_with(folder: Folder) -> None
 
 
 @pytest.mark.process
-def test_a_plan_that_nobody_runs_cannot_answer_and_says_how_it_could(folder: Folder) -> None:
+def test_plan_without_an_owner_cannot_answer_and_names_the_command(folder: Folder) -> None:
     folder.write("demo.plan.yaml", PLAN)
     with folder.started("demo.plan.yaml") as owner:
         owner.until("running")
@@ -124,7 +124,7 @@ def test_a_plan_that_nobody_runs_cannot_answer_and_says_how_it_could(folder: Fol
 
 
 @pytest.mark.process
-def test_every_command_answers_and_a_slip_is_told_what_may_have_been_meant(folder: Folder) -> None:
+def test_every_command_answers_and_a_typo_gets_a_suggestion(folder: Folder) -> None:
     with staying(folder, PLAN):
         out = chat(folder, "/help\n/agents\n/plan\n/diff\n/why goal\n/budget\n/hooks\n/logs\n").out
         for words in (
@@ -151,7 +151,7 @@ def test_every_command_answers_and_a_slip_is_told_what_may_have_been_meant(folde
 
 
 @pytest.mark.process
-def test_what_waits_for_a_yes_is_told_and_can_be_answered(folder: Folder) -> None:
+def test_pending_approval_is_shown_and_can_be_answered(folder: Folder) -> None:
     text = PLAN.replace("plan: demo\n", 'plan: demo\napprove: ["write(*)"]\n')
     with staying(folder, text):
         asked = command.start("send", ".", "how far?", "--ask", cwd=folder.path, stdout=subprocess.PIPE)
@@ -198,7 +198,7 @@ def folder_waits(folder: Folder) -> Iterator[None]:
 
 
 @pytest.mark.process
-def test_on_a_terminal_there_is_a_prompt_and_ctrl_c_leaves_everything_going_on(folder: Folder) -> None:
+def test_terminal_shows_a_prompt_and_ctrl_c_leaves_everything_running(folder: Folder) -> None:
     with staying(folder, PLAN):
         with terminal(folder, "chat") as chat:
             chat.until("demo > ")
@@ -215,7 +215,7 @@ SLOW = PLAN.replace('{write: {path: answer.txt, content: "half"}}', "{shell: {co
 
 
 @pytest.mark.process
-def test_on_a_terminal_commands_are_done_while_an_answer_is_out_and_words_wait_for_it(folder: Folder) -> None:
+def test_commands_run_on_a_terminal_during_an_answer_and_words_wait_for_it(folder: Folder) -> None:
     with staying(folder, SLOW), terminal(folder, "chat") as chat:
         chat.until("demo > ")
         chat.press("how far?\n")
@@ -231,7 +231,7 @@ def test_on_a_terminal_commands_are_done_while_an_answer_is_out_and_words_wait_f
 
 
 @pytest.mark.process
-def test_what_comes_up_while_a_person_writes_is_shown_at_once_and_their_line_stays(folder: Folder) -> None:
+def test_output_during_typing_is_shown_immediately_and_the_line_stays(folder: Folder) -> None:
     text = PLAN.replace("plan: demo\n", 'plan: demo\napprove: ["write(*)"]\n')
     with staying(folder, text), terminal(folder, "chat") as live:
         live.until("demo > ")

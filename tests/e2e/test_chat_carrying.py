@@ -37,7 +37,7 @@ def models(folder: Folder) -> Iterator[StartedServer]:
         yield server
 
 
-def test_a_restored_agent_knows_what_it_was_told(folder: Folder, models: StartedServer) -> None:
+def test_restored_agent_remembers_its_conversation(folder: Folder, models: StartedServer) -> None:
     with staying(folder, PLAN.format(url=models.url)):
         said = chat(folder, f"{WORD}\n/dump ann.jsonl\n", "ann")
         golden_text.said_in(said.out, "agent/ann")
@@ -53,7 +53,7 @@ def test_a_restored_agent_knows_what_it_was_told(folder: Folder, models: Started
         golden_text.said_in(why, "agent/ann")
 
 
-def test_what_cannot_be_written_or_restored_is_told_with_a_cure(folder: Folder, models: StartedServer) -> None:
+def test_failed_dump_or_restore_is_reported_with_a_fix(folder: Folder, models: StartedServer) -> None:
     with staying(folder, PLAN.format(url=models.url)):
         assert "ann.jsonl" in chat(folder, "/dump ann.jsonl\n", "ann").out
         whole = (folder.path / "ann.jsonl").read_text()
@@ -126,7 +126,7 @@ tasks:
 """
 
 
-def test_children_and_hooks_go_into_the_file_and_come_back(folder: Folder) -> None:
+def test_children_and_hooks_are_dumped_into_the_file_and_restored(folder: Folder) -> None:
     with staying(folder, FAMILY):
         assert folder.run("wait", "task/ann/built", "--timeout", "30s").code == 0
         said = chat(folder, "/dump ann.jsonl ann\n/restore ann.jsonl as eve\n", ".").out

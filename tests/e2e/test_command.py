@@ -213,7 +213,7 @@ def test_on_a_terminal_it_shows_the_live_tree(tmp_path: Path) -> None:
     assert both(tmp_path, scenario) == (0, True, True, True)
 
 
-def test_a_broken_pipe_is_no_failure_and_a_full_disk_is_one(tmp_path: Path) -> None:
+def test_broken_pipe_is_not_a_failure_and_a_full_disk_is(tmp_path: Path) -> None:
     def scenario(folder: Folder, fresh: bool) -> Outcome:
         read, write = os.pipe()
         os.close(read)
@@ -231,7 +231,7 @@ def test_a_broken_pipe_is_no_failure_and_a_full_disk_is_one(tmp_path: Path) -> N
     assert full != 0 and "the disk is full" in said
 
 
-def test_a_wait_that_is_too_short_says_so_and_the_process_goes_on(tmp_path: Path) -> None:
+def test_timed_out_wait_is_reported_and_the_process_continues(tmp_path: Path) -> None:
     def scenario(folder: Folder, fresh: bool) -> Outcome:
         process = begun(folder, fresh=fresh)
         with pytest.raises(subprocess.TimeoutExpired):

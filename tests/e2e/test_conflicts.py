@@ -34,7 +34,7 @@ tasks:
 """
 
 
-def test_a_person_sees_both_sides_and_rules(folder: Folder) -> None:
+def test_operator_sees_both_sides_and_rules(folder: Folder) -> None:
     folder.write("task.yaml", PLAN)
     with folder.started("task.yaml") as owner:
         owner.until("conflict/1")
@@ -75,7 +75,7 @@ def test_a_person_sees_both_sides_and_rules(folder: Folder) -> None:
     assert folder.run("replay").code == 0
 
 
-def test_a_person_who_talks_with_an_agent_rules_in_the_chat(folder: Folder) -> None:
+def test_operator_who_talks_with_an_agent_rules_in_the_chat(folder: Folder) -> None:
     folder.write("task.yaml", PLAN)
     with folder.started("task.yaml") as owner:
         owner.until("conflict/1")

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests import golden_text, needs
-from tests.e2e import yards
+from tests.e2e import container_harness
+from tests.e2e.container_harness import IMAGE, ContainerHarness, ready
 from tests.e2e.folder import Folder
-from tests.e2e.yards import IMAGE, Yard, ready
 from tests.product import CommandExit as Exit
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(180)]
@@ -30,14 +30,16 @@ containers:
 
 
 @pytest.fixture
-def yard(folder: Folder, tmp_path: Path) -> Iterator[Yard]:
+def harness(folder: Folder, tmp_path: Path) -> Iterator[ContainerHarness]:
     needs.engine()
-    with yards.yard(folder, yards.machines_address(), tmp_path) as yard:
+    with container_harness.harness(folder, container_harness.machines_address(), tmp_path) as harness:
         folder.write("p.yaml", PLAN)
-        yield yard
+        yield harness
 
 
-def test_plan_down_takes_all_down_but_data_and_what_was_written_stays(yard: Yard, folder: Folder) -> None:
+def test_plan_down_takes_all_down_but_data_and_what_was_written_stays(
+    harness: ContainerHarness, folder: Folder
+) -> None:
     with folder.started("--yes", "p.yaml") as owner:
         owner.until("healthy +container/app")
 
@@ -46,66 +48,68 @@ def test_plan_down_takes_all_down_but_data_and_what_was_written_stays(yard: Yard
         owner.ended()
     assert "3 containers removed" in said.out
     golden_text.said_in(said.out)
-    assert (yard.left(), len(volumes(yard))) == ([], 1)
+    assert (harness.left(), len(volumes(harness))) == ([], 1)
     assert folder.run("logs", "container/quick").out == "quick words\n"
     assert folder.run("logs", "container/app").out == "app is up\n"
 
-    (data,) = volumes(yard)
+    (data,) = volumes(harness)
     said = folder.run("down", "--volumes")
     assert said.code == 0
     assert f"1 volume removed: {data}" in said.out
-    assert volumes(yard) == []
-    whats = {name: ready(found)[1] for name, found in yard.objects().items()}
+    assert volumes(harness) == []
+    whats = {name: ready(found)[1] for name, found in harness.objects().items()}
     golden_text.said(whats["container/quick"])
 
 
-def test_who_leaves_is_told_what_goes_on_and_plan_down_ends_it_without_an_owner(yard: Yard, folder: Folder) -> None:
+def test_detaching_lists_running_containers_and_plan_down_ends_them_without_owner(
+    harness: ContainerHarness, folder: Folder
+) -> None:
     with folder.started("--yes", "p.yaml") as owner:
         owner.until("healthy +container/app")
         owner.process.send_signal(signal.SIGINT)
         owner.ended()
     golden_text.said_in(said_by(owner.text), "container/db", "container/app")
-    assert len(yard.containers()) == 3
+    assert len(harness.containers()) == 3
 
     said = folder.run("down", "--volumes")
 
     assert "3 containers removed" in said.out
-    assert (yard.left(), volumes(yard)) == ([], [])
+    assert (harness.left(), volumes(harness)) == ([], [])
 
 
-def test_a_network_that_a_stranger_has_joined_is_named_and_left(yard: Yard, folder: Folder) -> None:
+def test_network_joined_by_a_foreign_container_is_named_and_left(harness: ContainerHarness, folder: Folder) -> None:
     with folder.started("--yes", "p.yaml") as owner:
         owner.until("healthy +container/app")
-        (network,) = yard.networks()
-        (stranger,) = yard.strangers
-        yard.api.disconnect_container_from_network(stranger, "none")
-        yard.api.connect_container_to_network(stranger, network)
+        (network,) = harness.networks()
+        (stranger,) = harness.strangers
+        harness.api.disconnect_container_from_network(stranger, "none")
+        harness.api.connect_container_to_network(stranger, network)
         assert folder.run("down", "--volumes").code == 0
         owner.ended()
 
-    assert yard.left() == [network]
+    assert harness.left() == [network]
     assert f"{network} is left" in said_by(owner.text)
-    yard.api.disconnect_container_from_network(stranger, network)
+    harness.api.disconnect_container_from_network(stranger, network)
     assert folder.run("down").code == 0
-    assert yard.left() == []
+    assert harness.left() == []
 
 
-def test_why_one_failed_is_still_there_after_plan_down(yard: Yard, folder: Folder) -> None:
+def test_reason_of_a_failure_is_still_shown_after_plan_down(harness: ContainerHarness, folder: Folder) -> None:
     folder.write("p.yaml", f"plan: p\ncontainers:\n  - {{name: c, image: {IMAGE}, cmd: [sh, -c, echo why; exit 3]}}\n")
     assert folder.run("apply", "--yes", "p.yaml").code == 10
 
     assert folder.run("down").code == 0
 
-    found = yard.objects()["container/c"]
+    found = harness.objects()["container/c"]
     assert found.state == "removed"
     golden_text.said(ready(found)[1])
 
 
 def test_an_engine_that_cannot_be_asked_leaves_names_and_an_exit_code(
-    yard: Yard, folder: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    harness: ContainerHarness, folder: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     socket = tmp_path / "engine.sock"
-    socket.symlink_to(yard.address.removeprefix("unix://"))
+    socket.symlink_to(harness.address.removeprefix("unix://"))
     monkeypatch.setenv("DOCKER_HOST", f"unix://{socket}")
     with folder.started("--yes", "p.yaml") as owner:
         owner.until("healthy +container/app")
@@ -113,8 +117,8 @@ def test_an_engine_that_cannot_be_asked_leaves_names_and_an_exit_code(
         of_owner = folder.run("down")
         owner.ended()
     alone = folder.run("down", "--volumes")
-    made = sorted(one["Names"][0].removeprefix("/") for name, one in yard.containers().items())
-    socket.symlink_to(yard.address.removeprefix("unix://"))
+    made = sorted(one["Names"][0].removeprefix("/") for name, one in harness.containers().items())
+    socket.symlink_to(harness.address.removeprefix("unix://"))
 
     again = folder.run("down", "--volumes")
 
@@ -124,29 +128,31 @@ def test_an_engine_that_cannot_be_asked_leaves_names_and_an_exit_code(
     assert len(made) == 3
     (named,) = [line for line in alone.err.splitlines() if "may still exist" in line]
     assert all(name in named for name in made)
-    assert (yard.left(), volumes(yard)) == ([], [])
+    assert (harness.left(), volumes(harness)) == ([], [])
 
 
-def test_a_plan_that_is_done_fails_if_something_of_its_containers_stays(yard: Yard, folder: Folder) -> None:
+def test_a_plan_that_is_done_fails_if_something_of_its_containers_stays(
+    harness: ContainerHarness, folder: Folder
+) -> None:
     folder.write("p.yaml", PLAN + "tasks: {t: {run: 'until test -e go; do sleep 0.05; done', containers: [app]}}\n")
     with folder.started("--yes", "p.yaml") as owner:
         owner.until("running +task/t")
-        (network,) = yard.networks()
-        (stranger,) = yard.strangers
-        yard.api.disconnect_container_from_network(stranger, "none")
-        yard.api.connect_container_to_network(stranger, network)
+        (network,) = harness.networks()
+        (stranger,) = harness.strangers
+        harness.api.disconnect_container_from_network(stranger, "none")
+        harness.api.connect_container_to_network(stranger, network)
         folder.write("go", "")
         assert owner.ended() == Exit.FAILED
     assert set(folder.states().values()) == {"done"}
-    assert yard.left() == [network]
+    assert harness.left() == [network]
     golden_text.said(owner.text.splitlines()[-1])
 
-    yard.api.disconnect_container_from_network(stranger, network)
+    harness.api.disconnect_container_from_network(stranger, network)
     assert folder.run("down", "--volumes").code == 0
-    assert yard.left() == []
+    assert harness.left() == []
 
 
-def test_an_owner_that_is_killed_leaves_no_container(yard: Yard, folder: Folder) -> None:
+def test_an_owner_that_is_killed_leaves_no_container(harness: ContainerHarness, folder: Folder) -> None:
     with folder.started("--yes", "p.yaml") as owner:
         owner.until("healthy +container/app")
         owner.process.send_signal(signal.SIGSTOP)
@@ -155,10 +161,12 @@ def test_an_owner_that_is_killed_leaves_no_container(yard: Yard, folder: Folder)
 
     assert said.code == 0, said.err
     golden_text.said(said.out.splitlines()[:3])
-    assert (yard.left(), volumes(yard)) == ([], [])
+    assert (harness.left(), volumes(harness)) == ([], [])
 
 
-def test_who_leaves_what_runs_is_told_of_it_also_with_nobody_there(yard: Yard, folder: Folder) -> None:
+def test_leaving_running_containers_is_reported_even_without_an_owner(
+    harness: ContainerHarness, folder: Folder
+) -> None:
     with folder.started("--yes", "p.yaml") as owner:
         owner.until("healthy +container/app")
         owner.process.send_signal(signal.SIGSTOP)
@@ -166,12 +174,12 @@ def test_who_leaves_what_runs_is_told_of_it_also_with_nobody_there(yard: Yard, f
         said = folder.run("down", "--force", "--leave")
 
     golden_text.said_in(said_by(said.out), "container/db", "container/app")
-    assert len(yard.containers()) == 3
+    assert len(harness.containers()) == 3
     assert folder.run("down", "--volumes").code == 0
 
 
-def volumes(yard: Yard) -> list[str]:
-    return [one["Name"] for one in yard.api.volumes(filters=yard.selected)["Volumes"] or []]
+def volumes(harness: ContainerHarness) -> list[str]:
+    return [one["Name"] for one in harness.api.volumes(filters=harness.selected)["Volumes"] or []]
 
 
 def said_by(text: str) -> str:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e import yards
+from tests.e2e import container_harness
+from tests.e2e.container_harness import ContainerHarness
 from tests.e2e.folder import Folder
-from tests.e2e.yards import Yard
 from tests.product import Resource
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(180)]
@@ -33,11 +33,11 @@ SECRET = "hush-this-is-one"
 
 
 @pytest.fixture
-def yard(folder: Folder, tmp_path: Path) -> Iterator[Yard]:
-    with yards.yard(folder, yards.machines_address(), tmp_path) as yard:
-        yield yard
-        for volume in yard.api.volumes(filters=yard.selected)["Volumes"] or ():
-            yard.api.remove_volume(volume["Name"])
+def harness(folder: Folder, tmp_path: Path) -> Iterator[ContainerHarness]:
+    with container_harness.harness(folder, container_harness.machines_address(), tmp_path) as harness:
+        yield harness
+        for volume in harness.api.volumes(filters=harness.selected)["Volumes"] or ():
+            harness.api.remove_volume(volume["Name"])
 
 
 def _write(folder: Folder, **changed: object) -> None:
@@ -59,49 +59,51 @@ def _diff(folder: Folder, **changed: object) -> str:
     return said
 
 
-def test_an_edit_does_what_the_preview_says(yard: Yard, folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_edit_does_what_the_preview_says(
+    harness: ContainerHarness, folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("P_TOKEN", SECRET)
     _write(folder)
     with folder.started("--yes", "p.plan.yaml") as owner:
         owner.until("container/edited")
-        yard.until_states(keeps="running", edited="healthy")
-        ref, keeps = yard.ref("edited"), yard.ref("keeps")
-        assert yard.said_inside("edited", "sh", "-c", 'echo "$TOKEN"') == f"{SECRET}\n"
+        harness.until_states(keeps="running", edited="healthy")
+        ref, keeps = harness.ref("edited"), harness.ref("keeps")
+        assert harness.said_inside("edited", "sh", "-c", 'echo "$TOKEN"') == f"{SECRET}\n"
 
         assert "memory: 64 MB → 32 MB; changed while it runs" in _diff(folder, limits="{memory: 32MB}")
         _write(folder, limits="{memory: 32MB}")
-        yard.until(lambda seen: _runs(seen, 1, memory_bytes=32_000_000))
-        assert yard.inspect("edited")["HostConfig"]["Memory"] == 32_000_000
+        harness.until(lambda seen: _runs(seen, 1, memory_bytes=32_000_000))
+        assert harness.inspect("edited")["HostConfig"]["Memory"] == 32_000_000
         _write(folder, limits="{pids: 50}")
-        yard.until(lambda seen: _runs(seen, 1, pids=50, memory_bytes=None))
-        assert yard.ref("edited") == ref
+        harness.until(lambda seen: _runs(seen, 1, pids=50, memory_bytes=None))
+        assert harness.ref("edited") == ref
 
         _write(folder, limits="{pids: 50}", team="blue")
-        yard.until(lambda seen: seen["container/edited"].spec["labels"] == {"team": "blue"})
-        assert yard.ref("edited") == ref
-        assert yard.inspect("edited")["Config"]["Labels"]["team"] == "red"
+        harness.until(lambda seen: seen["container/edited"].spec["labels"] == {"team": "blue"})
+        assert harness.ref("edited") == ref
+        assert harness.inspect("edited")["Config"]["Labels"]["team"] == "red"
 
         more = {"limits": "{pids: 50}", "team": "blue", "name": "two"}
         said = _diff(folder, **more)
         assert "replace" in said
         assert "env: NAME; stopped, removed and recreated" in said
         _write(folder, **more)
-        yard.until(lambda seen: _runs(seen, 2, pids=50))
-        assert yard.ref("edited") != ref
-        assert yard.inspect("edited")["Config"]["Labels"]["team"] == "blue"
-        assert yard.said_inside("edited", "sh", "-c", 'echo "$NAME"') == "two\n"
+        harness.until(lambda seen: _runs(seen, 2, pids=50))
+        assert harness.ref("edited") != ref
+        assert harness.inspect("edited")["Config"]["Labels"]["team"] == "blue"
+        assert harness.said_inside("edited", "sh", "-c", 'echo "$NAME"') == "two\n"
 
         text = (folder.path / "p.plan.yaml").read_text()
         (folder.path / "p.plan.yaml").write_text("".join(line for line in text.splitlines(True) if "keeps" not in line))
-        yard.until(lambda seen: "container/keeps" not in seen)
-        assert keeps not in {one["Id"] for one in yard.api.containers(all=True)}
-        assert [one["Name"] for one in yard.api.volumes(filters=yard.selected)["Volumes"]], "its volume stays"
+        harness.until(lambda seen: "container/keeps" not in seen)
+        assert keeps not in {one["Id"] for one in harness.api.containers(all=True)}
+        assert [one["Name"] for one in harness.api.volumes(filters=harness.selected)["Volumes"]], "its volume stays"
 
         _hides_the_secret(folder)
         assert folder.run("down").code == 0
         owner.ended()
         assert SECRET not in owner.text
-    assert yard.left() == []
+    assert harness.left() == []
 
 
 def _hides_the_secret(folder: Folder) -> None:
@@ -120,22 +122,22 @@ def _hides_the_secret(folder: Folder) -> None:
     assert [path for path in kept if SECRET.encode() in path.read_bytes()] == []
 
 
-def test_a_secret_that_is_missing_is_told_and_comes_when_it_is_there(yard: Yard, folder: Folder) -> None:
+def test_missing_secret_is_reported_and_picked_up_when_it_appears(harness: ContainerHarness, folder: Folder) -> None:
     secret = folder.path / ".plan" / "secrets" / "P_TOKEN"
     folder.write("p.plan.yaml", PLAN.format(**FIRST))
     with folder.started("--yes", "p.plan.yaml") as owner:
         owner.until("container/edited")
-        yard.until(lambda seen: yards.ready(seen["container/edited"])[0] == "NoSecret")
-        reason, why, cure = yards.ready(yard.objects()["container/edited"])
+        harness.until(lambda seen: container_harness.ready(seen["container/edited"])[0] == "NoSecret")
+        reason, why, cure = container_harness.ready(harness.objects()["container/edited"])
         assert "neither a variable of the environment nor the file .plan/secrets/P_TOKEN" in why, reason
         assert "put it there" in cure
         secret.parent.mkdir()
         secret.write_text(f"{SECRET}\n")
-        yard.until_states(edited="healthy")
-        assert yard.said_inside("edited", "sh", "-c", 'echo "$TOKEN" | tee /proc/1/fd/1') == f"{SECRET}\n"
+        harness.until_states(edited="healthy")
+        assert harness.said_inside("edited", "sh", "-c", 'echo "$TOKEN" | tee /proc/1/fd/1') == f"{SECRET}\n"
         assert folder.run("down").code == 0
         owner.ended()
     said = folder.run("logs", "container/edited").out
     assert "•••" in said
     assert SECRET not in said
-    assert yard.left() == []
+    assert harness.left() == []

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tests.e2e.container_harness import IMAGE, ContainerHarness
 from tests.e2e.folder import Folder
-from tests.e2e.yards import IMAGE, Yard
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(240)]
 
@@ -28,15 +28,17 @@ OVER = "plan: p\ntasks: {t: {run: 'true'}}\n"
 
 
 @pytest.mark.parametrize("words", [("down",), ("apply", "--yes", "p.yaml")], ids=lambda words: words[0])
-def test_what_is_paused_deaf_or_busy_is_taken_down(yard: Yard, folder: Folder, words: tuple[str, ...]) -> None:
+def test_paused_deaf_or_busy_container_is_taken_down(
+    harness: ContainerHarness, folder: Folder, words: tuple[str, ...]
+) -> None:
     folder.write("p.yaml", HARD)
     with folder.killed("--yes", "p.yaml") as owner:
-        yard.until_owned(owner)
-        yard.until_settled()
-    yard.said_inside("busy", "sh", "-c", "trap '' TERM; sleep 300 >/dev/null 2>&1 & sleep 301 >/dev/null 2>&1 &")
-    yard.api.pause(yard.ref("frozen"))  # No client would unpause it.
+        harness.until_owned(owner)
+        harness.until_settled()
+    harness.said_inside("busy", "sh", "-c", "trap '' TERM; sleep 300 >/dev/null 2>&1 & sleep 301 >/dev/null 2>&1 &")
+    harness.api.pause(harness.ref("frozen"))  # No client would unpause it.
     folder.write("p.yaml", OVER)
 
     assert folder.run(*words).code == 0
 
-    assert yard.left() == []
+    assert harness.left() == []

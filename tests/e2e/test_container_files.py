@@ -77,7 +77,7 @@ def test_files_are_those_that_commands_see_and_none_is_written_unseen(folder: Fo
     assert not (folder.path / "a").exists() and (folder.path / "me.json").exists()
 
 
-def test_what_cannot_be_a_file_says_why(folder: Folder) -> None:
+def test_path_that_cannot_be_a_file_gives_a_reason(folder: Folder) -> None:
     apply(
         folder,
         """\
@@ -117,7 +117,7 @@ def test_what_cannot_be_a_file_says_why(folder: Folder) -> None:
     )
 
 
-def test_what_is_mounted_of_the_plan_is_a_file_here_with_its_rights_and_its_lock(folder: Folder) -> None:
+def test_mounted_file_of_the_plan_has_the_rights_and_the_lock_of_its_host_file(folder: Folder) -> None:
     (folder.path / "fixed").mkdir()
     (folder.path / "fixed/a.txt").write_text("fixed\n")
     apply(
@@ -156,7 +156,7 @@ def test_what_is_mounted_of_the_plan_is_a_file_here_with_its_rights_and_its_lock
     assert all(f"'lock/{path}'" in told for path in ("src/a.txt", "container/sut:/at/cache/y"))
 
 
-def test_who_may_not_write_a_file_with_commands_may_not_with_tools(folder: Folder) -> None:
+def test_file_that_commands_may_not_write_is_not_writable_by_tools(folder: Folder) -> None:
     apply(
         folder,
         """\
@@ -176,7 +176,7 @@ def test_who_may_not_write_a_file_with_commands_may_not_with_tools(folder: Folde
     )
 
 
-def test_a_command_inside_that_changes_a_file_under_the_lock_of_another_is_told_of(folder: Folder) -> None:
+def test_command_inside_that_changes_a_file_locked_by_another_is_reported(folder: Folder) -> None:
     (folder.path / "src").mkdir()
     folder.done(
         f"""\

@@ -19,9 +19,9 @@ import pytest
 from planloop.client.owner_client import OwnerGone
 from tests import sets
 from tests.e2e import command
+from tests.e2e.container_harness import IMAGE, ContainerHarness
 from tests.e2e.folder import Folder
-from tests.e2e.toll import Point, Toll, toll
-from tests.e2e.yards import IMAGE, Yard
+from tests.e2e.killing_proxy import KillingProxy, Point, killing_proxy
 from tests.product import CommandError
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(180)]
@@ -51,17 +51,17 @@ LOWERING = ("/stop", "DELETE .*/containers/", "DELETE .*/networks/")
 
 
 @pytest.fixture
-def gate(yard: Yard, monkeypatch: pytest.MonkeyPatch) -> Iterator[Toll]:
+def gate(harness: ContainerHarness, monkeypatch: pytest.MonkeyPatch) -> Iterator[KillingProxy]:
     """Every request to the engine passes here."""
     with (
-        tempfile.TemporaryDirectory(prefix="pl-toll-") as name,
-        toll(Path(name), yard.address.removeprefix("unix://")) as own,
+        tempfile.TemporaryDirectory(prefix="pl-killing_proxy-") as name,
+        killing_proxy(Path(name), harness.address.removeprefix("unix://")) as own,
     ):
         monkeypatch.setenv("DOCKER_HOST", own.address)
         yield own
 
 
-def lived(folder: Folder, gate: Toll, point: Point, *words: str) -> int:
+def lived(folder: Folder, gate: KillingProxy, point: Point, *words: str) -> int:
     """How a command ended that dies at the first call at which none has died yet, if there is one."""
     with (folder.path / "owner.out").open("a") as out:
         process = command.start(*words, cwd=folder.path, stdout=out, stderr=out)
@@ -73,7 +73,7 @@ def lived(folder: Folder, gate: Toll, point: Point, *words: str) -> int:
         process.kill()
 
 
-def due(gate: Toll, calls: tuple[str, ...]) -> list[str]:
+def due(gate: KillingProxy, calls: tuple[str, ...]) -> list[str]:
     """Let owners die at every call of the engine, or, in the set change, at some kinds of `calls`; return these."""
     if sets.is_nightly():
         return [*calls]
@@ -82,66 +82,66 @@ def due(gate: Toll, calls: tuple[str, ...]) -> list[str]:
     return kinds
 
 
-def not_met(gate: Toll, *calls: str) -> list[str]:
+def not_met(gate: KillingProxy, *calls: str) -> list[str]:
     """Return the kinds of calls that had no kill before, or no kill after them."""
-    met = [{point for point, change in gate.paid if re.search(call, change)} for call in calls]
+    met = [{point for point, change in gate.killed_at if re.search(call, change)} for call in calls]
     return [call for call, points in zip(calls, met, strict=True) if points != {"before", "after"}]
 
 
-def settles(yard: Yard, folder: Folder, gate: Toll, point: Point) -> bool:
+def settles(harness: ContainerHarness, folder: Folder, gate: KillingProxy, point: Point) -> bool:
     """Return whether the owner reaches the desired state, because no call is left to be killed at."""
     with folder.killed(*APPLY[1:]) as owner:
         gate.point, gate.victim = point, owner.process
         try:
-            yard.until_owned(owner)
-            yard.until_settled()
+            harness.until_owned(owner)
+            harness.until_settled()
         except (AssertionError, CommandError, OwnerGone):  # It has ended under our eyes.
             assert owner.process.wait() == -9
             return False
         return True
 
 
-def test_an_owner_killed_at_every_call_of_bringing_up_goes_on_to_the_same_end(
-    yard: Yard, folder: Folder, gate: Toll
+def test_owner_killed_at_every_call_of_startup_reaches_the_same_end(
+    harness: ContainerHarness, folder: Folder, gate: KillingProxy
 ) -> None:
     folder.write("p.yaml", PLAN_TEXT)
     points: Iterator[Point] = cycle(("before", "after"))
     kinds = due(gate, RAISING)
 
-    while not settles(yard, folder, gate, next(points)):
-        yard.containers()  # No two of one address.
+    while not settles(harness, folder, gate, next(points)):
+        harness.containers()  # No two of one address.
 
     assert not_met(gate, *kinds) == []
     gate.victim = None
     with folder.started(*APPLY[1:]) as owner:
-        yard.until_owned(owner)
-        yard.until_settled()
-        assert set(yard.inspect("api")["NetworkSettings"]["Networks"]) == set(yard.networks())
+        harness.until_owned(owner)
+        harness.until_settled()
+        assert set(harness.inspect("api")["NetworkSettings"]["Networks"]) == set(harness.networks())
         assert folder.run("down", "--volumes").code == 0
-    assert yard.left() == []
-    assert yard.volumes() == []
+    assert harness.left() == []
+    assert harness.volumes() == []
 
 
 @pytest.mark.parametrize("words", [APPLY, ("down", "--volumes")], ids=lambda words: words[0])
-def test_who_is_killed_at_every_call_of_taking_down_leaves_nothing(
-    yard: Yard, folder: Folder, gate: Toll, words: tuple[str, ...]
+def test_process_killed_at_every_call_of_teardown_leaves_nothing(
+    harness: ContainerHarness, folder: Folder, gate: KillingProxy, words: tuple[str, ...]
 ) -> None:
     folder.write("p.yaml", PLAN_TEXT)
     with folder.killed(*APPLY[1:]) as owner:
-        yard.until_owned(owner)
-        yard.until_settled()
+        harness.until_owned(owner)
+        harness.until_settled()
     folder.write("p.yaml", OVER)
     points: Iterator[Point] = cycle(("before", "after"))
     kinds = due(gate, LOWERING)
 
     while (code := lived(folder, gate, next(points), *words)) == -9:
-        yard.containers()  # No two of one address.
+        harness.containers()  # No two of one address.
 
     assert code == 0
-    assert yard.left() == []
+    assert harness.left() == []
     assert not_met(gate, *kinds) == []
     assert folder.run("down", "--volumes").code == 0
-    assert yard.volumes() == []
+    assert harness.volumes() == []
 
 
 def moment_s(kill: int, longest_s: float) -> float:
@@ -158,23 +158,23 @@ def killed_at(folder: Folder, seconds: float) -> None:
         raise AssertionError((folder.path / "owner.out").read_text())
 
 
-def test_an_owner_killed_at_any_time_leaves_nothing(yard: Yard, folder: Folder) -> None:
+def test_an_owner_killed_at_any_time_leaves_nothing(harness: ContainerHarness, folder: Folder) -> None:
     folder.write("p.yaml", PLAN_TEXT)
     for kill in sets.points(KILLS, KEPT, "container kills"):
         killed_at(folder, 0.4 + moment_s(kill, 2.5))
-        yard.containers()  # No two of one address.
+        harness.containers()  # No two of one address.
         with folder.started("--yes", "p.yaml") as owner:
-            yard.until_owned(owner)
-            yard.until_settled()
-            assert len(yard.networks()) == 2
+            harness.until_owned(owner)
+            harness.until_settled()
+            assert len(harness.networks()) == 2
             down = command.start("down", cwd=folder.path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             try:
                 owner.process.wait(timeout=moment_s(-kill - 1, 1.5))
             except subprocess.TimeoutExpired:
                 owner.process.kill()
             down.wait()
-        yard.untouched()
+        harness.untouched()
 
     assert folder.run("down", "--volumes").code == 0
-    assert yard.left() == []
-    assert yard.volumes() == []
+    assert harness.left() == []
+    assert harness.volumes() == []

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests.e2e import command
+from tests.e2e.container_harness import IMAGE, ContainerHarness
 from tests.e2e.folder import Folder
-from tests.e2e.yards import IMAGE, Yard
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(240)]
 
@@ -124,16 +124,16 @@ SAID = [
 ]
 
 
-def test_law_a_secret_is_in_no_file_of_the_plan_and_in_nothing_that_is_said(yard: Yard, told: Folder) -> None:
+def test_law_secret_is_in_no_file_of_the_plan_and_in_no_output(harness: ContainerHarness, told: Folder) -> None:
     folder = told
     # `waits` looks for a file: what is written to a pipe an orphan of the killed owner could take from its successor.
     folder.write("p.plan.yaml", PLAN)
     with folder.started("--yes", "p.plan.yaml") as owner:
         owner.until(r"running +plan/p")
-        yard.until_states(sut="running", ill="unhealthy", ends="failed")
-        labels = yard.inspect("sut")["Config"]["Labels"]
+        harness.until_states(sut="running", ill="unhealthy", ends="failed")
+        labels = harness.inspect("sut")["Config"]["Labels"]
         assert words_in(str(labels)) == []
-        assert words_in(str(yard.inspect("sut")["Config"]["Env"])), "it does know them"
+        assert words_in(str(harness.inspect("sut")["Config"]["Env"])), "it does know them"
         with command.start("logs", "container/sut", "-f", cwd=folder.path, stdout=subprocess.PIPE) as following:
             assert following.stdout is not None
             heard = []
@@ -150,7 +150,7 @@ def test_law_a_secret_is_in_no_file_of_the_plan_and_in_nothing_that_is_said(yard
     assert are_in_files(folder) == {}
 
     with folder.started("--yes", "p.plan.yaml") as owner:
-        yard.until(bool)
+        harness.until(bool)
         (folder.path / "door").write_text("")
         code = owner.ended()
 
@@ -163,4 +163,4 @@ def test_law_a_secret_is_in_no_file_of_the_plan_and_in_nothing_that_is_said(yard
     assert "•••" in said["logs", "task/enclosed"].out
     assert "•••" in said["logs", "agent/works"].out
     assert "no: •••" in said["describe", "container/ends"].out
-    assert yard.left() == []
+    assert harness.left() == []

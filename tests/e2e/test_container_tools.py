@@ -105,7 +105,7 @@ def test_an_agent_makes_a_container_works_in_it_and_it_goes_with_its_task(folder
     assert left(folder, "team") == []
 
 
-def test_a_container_that_does_not_come_up_says_why(folder: Folder) -> None:
+def test_container_that_does_not_come_up_gives_a_reason(folder: Folder) -> None:
     # Without a check of its health it is up for the moment that it runs.
     said = apply(
         folder,
@@ -124,7 +124,7 @@ def test_a_container_that_does_not_come_up_says_why(folder: Folder) -> None:
     assert left(folder, "team") == []
 
 
-def test_what_an_agent_may_not_have_of_a_container_is_refused_by_name(folder: Folder) -> None:
+def test_forbidden_container_field_of_an_agent_is_refused_by_name(folder: Folder) -> None:
     (folder.path / "away").symlink_to("/etc")
 
     said = apply(
@@ -157,7 +157,7 @@ def test_what_an_agent_may_not_have_of_a_container_is_refused_by_name(folder: Fo
     assert said.code == 0, said.text
 
 
-def test_what_an_agent_builds_is_of_its_workspace_and_carries_no_mark_of_the_plan(folder: Folder) -> None:
+def test_image_built_by_an_agent_is_of_its_workspace_without_marks_of_the_plan(folder: Folder) -> None:
     label = plan_label(PlanPaths("team", folder.path / ".plan" / "team"))
     (folder.path / "away").symlink_to("/etc")
     (folder.path / "own").mkdir()
@@ -188,7 +188,7 @@ def test_what_an_agent_builds_is_of_its_workspace_and_carries_no_mark_of_the_pla
     assert (len(built), marked) == (1, [])
 
 
-def test_a_compose_file_of_the_workspace_comes_up(folder: Folder) -> None:
+def test_compose_file_of_the_workspace_starts(folder: Folder) -> None:
     (folder.path / "docker-compose.yml").write_text(
         f"""\
 services:
@@ -229,7 +229,7 @@ services:
     assert left(folder, "team") == []
 
 
-def test_rights_bound_what_is_run_inside_and_how_many_containers_there_are(folder: Folder) -> None:
+def test_rights_bound_commands_inside_and_the_number_of_containers(folder: Folder) -> None:
     said = apply(
         folder,
         f"""
@@ -326,7 +326,7 @@ tasks:
     assert left(folder, "team") == []
 
 
-def test_what_an_agent_left_in_a_volume_another_does_not_read(folder: Folder) -> None:
+def test_volume_data_of_an_agent_is_unreadable_by_another(folder: Folder) -> None:
     held = "mounts: [{volume: held, container: /held}]"
     agent = f"tools: [{TOOLS}]"
     writes = "cmd: [sh, -c, 'echo mine > /held/x; exec sleep 600']"

@@ -102,7 +102,7 @@ def done(folder: Folder) -> str:
 
 
 @pytest.mark.parametrize("name", NOTICED)
-def test_apply_on_a_damaged_log_fails_and_says_what_to_do(folder: Folder, name: str) -> None:
+def test_apply_on_a_damaged_log_fails_with_a_fix(folder: Folder, name: str) -> None:
     done(folder)
     NOTICED[name](folder.path / STATE)
 
@@ -131,7 +131,7 @@ def test_damage_of_what_can_be_rebuilt_changes_nothing(folder: Folder, name: str
     assert folder.run("replay").code == 0
 
 
-def test_what_is_sound_of_a_damaged_log_can_be_continued_as_a_fork(folder: Folder) -> None:
+def test_intact_part_of_a_damaged_log_can_be_continued_as_a_fork(folder: Folder) -> None:
     done(folder)
     folder_of = folder.path / STATE
     in_table("UPDATE log SET body = replace(body, 'done', 'gone') WHERE rev = 8")(folder_of)

@@ -28,7 +28,7 @@ def small_disk(path: Path) -> Iterator[None]:
         subprocess.run(["umount", "-l", str(path)], check=True)
 
 
-def test_a_full_disk_is_said_in_a_sentence_and_the_log_stays_sound(folder: Folder) -> None:
+def test_full_disk_is_reported_in_a_sentence_and_the_log_stays_valid(folder: Folder) -> None:
     state = folder.path / ".plan"
     state.mkdir()
     with small_disk(state):
@@ -43,7 +43,7 @@ def test_a_full_disk_is_said_in_a_sentence_and_the_log_stays_sound(folder: Folde
         assert replayed.code == 0, replayed.text
 
 
-def test_a_state_folder_that_cannot_be_written_is_said_with_its_cure(folder: Folder) -> None:
+def test_unwritable_state_folder_is_reported_with_its_fix(folder: Folder) -> None:
     folder.write("p.plan.yaml", SMALL)
     # Nothing can be written into a file in place of the folder, not even as root.
     (folder.path / ".plan").write_text("")

@@ -59,7 +59,7 @@ def change(folder: Folder, old: str, new: str) -> None:
     folder.write("p.yaml", text.replace(old, new))
 
 
-def test_a_changed_goal_is_told_to_the_running_agent_which_goes_on(folder: Folder) -> None:
+def test_changed_goal_reaches_the_running_agent_which_continues(folder: Folder) -> None:
     prepare(folder)
     with folder.started("p.yaml") as owner:
         running(folder, owner)
@@ -72,7 +72,7 @@ def test_a_changed_goal_is_told_to_the_running_agent_which_goes_on(folder: Folde
         assert incarnations(folder)["task/wait"] == 1
 
 
-def test_a_removed_task_is_cancelled_its_processes_gone_and_its_files_left(folder: Folder) -> None:
+def test_removed_task_is_cancelled_its_processes_ended_and_its_files_kept(folder: Folder) -> None:
     prepare(folder)
     with folder.started("--yes", "p.yaml") as owner:
         running(folder, owner)
@@ -115,7 +115,7 @@ def test_a_changed_budget_check_or_priority_does_not_restart(folder: Folder) -> 
         assert incarnations(folder)["task/wait"] == 1
 
 
-def test_more_commands_run_at_once_as_soon_as_the_plan_allows_it(folder: Folder) -> None:
+def test_more_commands_run_in_parallel_as_soon_as_the_plan_allows_it(folder: Folder) -> None:
     folder.write("p.yaml", "limits: {parallel: 1}\ntasks: {a: {run: sleep 300}, b: {run: sleep 300}}\n")
     with folder.started("p.yaml") as owner:
         owner.until(r"running +task/\w")
@@ -246,7 +246,7 @@ def test_an_edit_that_would_cancel_much_is_held_until_it_is_approved(folder: Fol
         assert folder.states().keys() == {"task/.", "task/last"}
 
 
-def test_what_failed_runs_again_when_it_is_resumed(folder: Folder) -> None:
+def test_failed_task_runs_again_when_it_is_resumed(folder: Folder) -> None:
     folder.write("p.yaml", "plan: p\ntasks:\n  a: {run: test -e mended}\n  b: {run: touch b, needs: [a]}\n")
     assert folder.run("apply", "p.yaml").code == 10
     folder.write("mended", "")
@@ -258,7 +258,7 @@ def test_what_failed_runs_again_when_it_is_resumed(folder: Folder) -> None:
     assert folder.states() == {"task/.": "done", "task/a": "done", "task/b": "done"}
 
 
-def test_law_6_a_command_of_a_plan_cannot_act_on_it_as_a_person(folder: Folder) -> None:
+def test_law_6_command_of_a_plan_cannot_act_on_it_as_an_operator(folder: Folder) -> None:
     plan = " ".join(PLAN)
     folder.write(
         "p.yaml",

@@ -68,14 +68,14 @@ def test_an_example_ends_done_with_its_files(folder: Folder, example: str) -> No
     assert folder.processes() == []
 
 
-def test_the_edn_spelling_of_webchat_runs_as_well(folder: Folder) -> None:
+def test_edn_spelling_of_webchat_runs_too(folder: Folder) -> None:
     copied(folder, "webchat")
 
     assert folder.run("apply", "--yes", "webchat.plan.edn").code == 0
     assert folder.states() == dict.fromkeys(DONE["webchat"], "done")
 
 
-def test_failure_tells_what_failed_and_what_came_of_it(folder: Folder) -> None:
+def test_failure_shows_what_failed_and_its_consequences(folder: Folder) -> None:
     copied(folder, "failure")
 
     said = folder.run("apply", "--yes", "failure.plan.yaml").out
@@ -87,7 +87,7 @@ def test_failure_tells_what_failed_and_what_came_of_it(folder: Folder) -> None:
 
 
 @pytest.mark.timeout(240)
-def test_containers_come_up_in_order_are_checked_from_inside_and_leave_only_their_data(
+def test_containers_start_in_order_are_checked_inside_and_leave_only_their_data(
     folder: Folder, engine: DockerEngine
 ) -> None:
     file = copied(folder, "containers")

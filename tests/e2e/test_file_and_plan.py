@@ -61,7 +61,7 @@ def test_a_save_from_an_editor_that_shows_an_older_text_loses_nothing(folder: Fo
 
 
 @pytest.mark.process
-def test_a_broken_save_is_a_condition_of_the_plan_until_it_is_mended(folder: Folder) -> None:
+def test_broken_save_is_a_condition_of_the_plan_until_it_is_fixed(folder: Folder) -> None:
     file = folder.write("p.plan.yaml", COMMENTED)
     with folder.started("p.plan.yaml") as owner:
         owner.until("its agent is working")

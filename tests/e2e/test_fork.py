@@ -44,7 +44,7 @@ def _log(folder: Folder, plan: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.process
-def test_a_fork_goes_on_from_its_revision_and_the_original_stays_as_it_was(folder: Folder) -> None:
+def test_fork_continues_from_its_revision_and_the_original_is_unchanged(folder: Folder) -> None:
     folder.write("demo.plan.yaml", PLAN)
     assert folder.run("apply", "demo.plan.yaml").code == 0
     before = _log(folder, "demo")
@@ -78,7 +78,7 @@ def test_no_id_of_the_original_is_used_again(folder: Folder) -> None:
 
 @pytest.mark.process
 @pytest.mark.parametrize("effect", ["once", "read"])
-def test_a_command_that_ran_at_the_revision_is_in_doubt_or_made_again_by_its_class(folder: Folder, effect: str) -> None:
+def test_command_running_at_the_revision_is_unknown_or_rerun_by_its_class(folder: Folder, effect: str) -> None:
     folder.write("demo.plan.yaml", f'plan: demo\ntasks:\n  one: {{run: "echo one >> lines", effect: {effect}}}\n')
     assert folder.run("apply", "demo.plan.yaml").code == 0
     rev = _rev_of(folder, "call.started", "task/one")
@@ -115,7 +115,7 @@ def test_a_copy_of_the_files_goes_to_another_folder(folder: Folder, tmp_path_fac
 
 
 @pytest.mark.process
-def test_what_cannot_be_forked_is_told_with_its_cure_and_makes_nothing(folder: Folder) -> None:
+def test_impossible_fork_is_reported_with_its_fix_and_creates_nothing(folder: Folder) -> None:
     folder.write("demo.plan.yaml", PLAN)
     assert folder.run("fork").code == Exit.NOT_FOUND
     assert folder.run("apply", "demo.plan.yaml").code == 0

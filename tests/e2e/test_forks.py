@@ -108,7 +108,7 @@ def test_another_plan_from_the_same_log_leaves_the_first_ones_working_tree_alone
     assert home.read("a") == "one\n"
 
 
-def test_of_a_task_that_failed_nobody_says_that_its_fork_is_being_worked_in(tmp_path: Path) -> None:
+def test_fork_of_a_failed_task_is_not_reported_as_in_use(tmp_path: Path) -> None:
     Home(tmp_path).begin(a="a\n")
     folder = Folder(tmp_path)
     folder.write("f.plan.yaml", "plan: f\ntasks: {t: {fork: true, run: 'exit 1'}}\n")

@@ -131,7 +131,7 @@ def _told(description: Any, site: Site) -> Any:
 
 @pytest.mark.sweep
 @pytest.mark.timeout(600)
-def test_whatever_is_asked_has_the_answer_that_is_described(site: Site, tmp_path: Path) -> None:
+def test_any_request_has_a_documented_answer(site: Site, tmp_path: Path) -> None:
     said = _asked(site, site.get("/v1/openapi.json"), tmp_path, "-n", str(sets.examples(10, 5)))
 
     assert said.returncode == 0, said.stdout[-20_000:]
@@ -140,7 +140,7 @@ def test_whatever_is_asked_has_the_answer_that_is_described(site: Site, tmp_path
 
 @pytest.mark.sweep
 @pytest.mark.timeout(600)
-def test_whatever_is_asked_of_what_there_is_has_the_answer_that_is_described(site: Site, tmp_path: Path) -> None:
+def test_any_request_for_an_existing_object_has_a_documented_answer(site: Site, tmp_path: Path) -> None:
     description = _told(site.get("/v1/openapi.json"), site)
 
     said = _asked(

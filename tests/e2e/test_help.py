@@ -29,7 +29,7 @@ def named(line: str) -> list[str]:
     return found[1].split()
 
 
-def test_a_call_that_needs_a_yes_is_told_of_with_the_command_that_gives_it(folder: Folder) -> None:
+def test_call_that_needs_approval_is_shown_with_the_command_that_gives_it(folder: Folder) -> None:
     folder.write("p.plan.yaml", APPROVED)
     with folder.started("p.plan.yaml") as owner:
         line = owner.until(r"blocked +task/a ")
@@ -41,7 +41,7 @@ def test_a_call_that_needs_a_yes_is_told_of_with_the_command_that_gives_it(folde
         assert owner.ended() == 0
 
 
-def test_a_model_that_refuses_is_told_of_and_asked_again_by_the_command_that_is_named(folder: Folder) -> None:
+def test_failing_model_is_reported_and_retried_by_the_named_command(folder: Folder) -> None:
     refusal = {"status": 401, "error": {"message": "who are you"}}
     with started([refusal, {"reply": {"text": "the answer"}}], folder.path) as server:
         folder.write("p.plan.yaml", f"plan: p\ngoal: x\nagent: {{model: 'm@{server.url}', tools: [read]}}\n")
@@ -57,7 +57,7 @@ def test_a_model_that_refuses_is_told_of_and_asked_again_by_the_command_that_is_
     golden_text.said_in(folder.run("logs", "agent/.").out)
 
 
-def test_a_plan_that_fails_as_a_whole_says_why_and_what_tries_it_again(folder: Folder) -> None:
+def test_failed_plan_gives_the_reason_and_what_retries_it(folder: Folder) -> None:
     folder.write("p.plan.yaml", "plan: p\ngoal: x\nrun: echo no such luck >&2; test -e luck\n")
 
     said = folder.run("apply", "p.plan.yaml")
@@ -82,7 +82,7 @@ def test_the_budget_that_is_used_up_is_named_with_its_task(folder: Folder) -> No
     golden_text.said(line.strip(), "the plan", "budget.turns")
 
 
-def test_an_agent_that_waits_for_one_thing_after_another_says_which_it_is_by_now(folder: Folder) -> None:
+def test_agent_that_waits_repeatedly_names_its_current_wait(folder: Folder) -> None:
     tricky = {"command": TRICKY, "env": {"TRICKY_NOTES": str(folder.path / "notes")}}
     agent = {"model": "house/big", "tools": ["tricky"]}
     house = {"url": "http://house.example/v1"}
@@ -94,7 +94,7 @@ def test_an_agent_that_waits_for_one_thing_after_another_says_which_it_is_by_now
         golden_text.said(line.strip(), "house/big", "limits.unknown-price")
 
 
-def test_who_waits_for_a_slot_is_told_so_and_what_slips_in_words_mean(folder: Folder) -> None:
+def test_waiter_for_a_slot_is_told_so_and_typos_get_a_suggestion(folder: Folder) -> None:
     group = "tasks: {a: {run: sleep 500}, b: {run: 'true'}}"
     folder.write("p.plan.yaml", f"plan: p\nlimits: {{tasks: 1}}\ntasks:\n  all: {{{group}}}\n")
     with folder.started("p.plan.yaml") as owner:

@@ -210,7 +210,7 @@ def until_asked(folder: Folder) -> None:
 
 
 @pytest.mark.process
-def test_the_hint_of_a_protected_task_lets_it_go(folder: Folder) -> None:
+def test_hint_of_a_protected_task_allows_its_removal(folder: Folder) -> None:
     text = "plan: demo\ntasks:\n  z: {run: sleep 60}\n  a: {run: 'true', protect: true}\n"
     with folder.owned("demo.plan.yaml", text):
         until(folder, "task/a", "done")
@@ -243,7 +243,7 @@ TELLING: Final = ("doctor", "diff")
 
 
 @pytest.mark.process
-def test_commands_that_begin_or_end_something_run_one_after_the_other(folder: Folder) -> None:
+def test_commands_that_start_or_end_something_run_one_after_the_other(folder: Folder) -> None:
     folder.write("demo.plan.yaml", "plan: demo\ntasks: {a: {run: 'true'}}\n")
     failed: dict[str, str] = {}
     for line in LISTED["begin"]:
@@ -256,14 +256,14 @@ def test_commands_that_begin_or_end_something_run_one_after_the_other(folder: Fo
 
 
 @rows.each("test", list(LISTED["run"]))
-def test_the_tests_that_are_named_in_the_list_are_there(test: str) -> None:
+def test_tests_named_in_the_list_exist(test: str) -> None:
     file, _, name = test.partition("::")
     function, _, situation = name.partition("[")
     assert f"def {function}(" in (hints.ROOT / file).read_text()
     assert not situation or situation.removesuffix("]") in SITUATIONS
 
 
-def test_the_list_has_no_text_that_is_gone() -> None:
+def test_list_has_no_obsolete_text() -> None:
     assert hints.listed(LISTED) <= frozenset(hints.texts())
 
 

@@ -22,7 +22,7 @@ tasks:
 """
 
 
-def test_a_preview_says_which_hooks_are_attached_changed_and_detached(folder: Folder) -> None:
+def test_preview_lists_attached_changed_and_detached_hooks(folder: Folder) -> None:
     folder.write("demo.plan.yaml", PLAN)
     new = folder.run("diff", "demo.plan.yaml").out
     assert "+ hook/guard" in new

@@ -102,7 +102,7 @@ print(json.dumps({"comment": "looked at " + asked["tool_name"]}))
 """
 
 
-def test_a_hook_that_crashes_denies_what_it_guards_and_is_only_noted_elsewhere(folder: Folder) -> None:
+def test_crashing_hook_denies_what_it_guards_and_is_only_noted_elsewhere(folder: Folder) -> None:
     folder.write("look.py", CRASH)
     hooks = """
     it: {on: [before-call], run: [python3, look.py]}
@@ -139,7 +139,7 @@ def test_a_hook_that_is_slow_is_not_waited_for_longer_than_it_may_think(folder: 
     assert folder.processes() == []
 
 
-def test_a_hook_that_rewrites_without_end_is_stopped_and_told_of(folder: Folder) -> None:
+def test_hook_that_rewrites_without_end_is_stopped_and_reported(folder: Folder) -> None:
     hooks = """
     it: {on: [before-call], match: shell, rule: [{rewrite: {command: "echo {arguments.command}"}}]}
     """
@@ -152,7 +152,7 @@ def test_a_hook_that_rewrites_without_end_is_stopped_and_told_of(folder: Folder)
     assert "rewrote the arguments more than" in stopped
 
 
-def test_a_hook_that_sends_every_answer_back_or_wakes_for_ever_is_bounded(folder: Folder) -> None:
+def test_hook_that_returns_every_answer_or_wakes_forever_is_bounded(folder: Folder) -> None:
     hooks = """
     it: {on: [before-reply], rule: [{deny: Not good enough.}]}
     again: {on: [on-sleep, on-end], rule: [{comment: One more thing.}]}
@@ -189,7 +189,7 @@ def test_a_hook_that_remembers_and_quits_is_asked_no_more(folder: Folder) -> Non
     assert hook["status"]["state"] == "over"
 
 
-def test_a_hook_that_thinks_is_over_when_the_plan_says_so_and_in_a_replay_too(folder: Folder) -> None:
+def test_llm_hook_ends_when_the_plan_says_so_and_in_a_replay_too(folder: Folder) -> None:
     asked = "{when: {message: before-call}, say: ALLOW}"
     hooks = f"it: {{on: before-call, match: list, agent: {{script: [{asked}]}}, expires: {{when: {{turn: 1}}}}}}"
     with models(folder, hooks, calls("list"), calls("list"), says("done")) as server:
@@ -199,7 +199,7 @@ def test_a_hook_that_thinks_is_over_when_the_plan_says_so_and_in_a_replay_too(fo
     assert [one.get("is_last") for one in verdicts(folder)] == [True]
 
 
-def test_a_hook_makes_a_hook_of_what_people_have_to_say_again_and_again(folder: Folder) -> None:
+def test_hook_turns_repeated_corrections_by_operators_into_a_hook(folder: Folder) -> None:
     rule = [{"when": {"call": "shell(touch *)"}, "deny": "People asked you not to touch files."}]
     made = calls("hook", on=["before-call"], rule=rule, reason="said twice")
     made["reply"]["calls"][0]["arguments"]["name"] = "no-touch"
@@ -240,7 +240,7 @@ print(json.dumps({"comment": "looked"}))
 """
 
 
-def test_what_a_killed_owner_was_asking_is_asked_again_under_the_same_id_and_counts_once(folder: Folder) -> None:
+def test_question_of_a_killed_owner_is_asked_again_under_its_id_and_counts_once(folder: Folder) -> None:
     folder.write("look.py", HANGS_ONCE)
     os.mkfifo(folder.path / "begun")
     hooks = "it: {on: [before-call], match: shell, run: [python3, look.py]}"
@@ -279,7 +279,7 @@ def test_a_script_that_was_written_for_claude_code_runs_as_it_is(folder: Folder)
     assert (folder.path / "a").read_text() == "fine\n"
 
 
-def test_planning_ends_when_a_person_approves_the_plan_on_the_command_line(folder: Folder) -> None:
+def test_planning_ends_when_an_operator_approves_the_plan_on_the_command_line(folder: Folder) -> None:
     request = calls("request", kind="plan", what="write a.txt", why="it is the goal", to="person")
     steps: list[Step] = [
         {"when": {"any": "Your plan is approved", "not": "written"}} | calls("write", path="a.txt", content="hello"),
@@ -303,7 +303,7 @@ def test_planning_ends_when_a_person_approves_the_plan_on_the_command_line(folde
     assert (folder.path / "a.txt").read_text() == "hello"
 
 
-def test_no_agent_sheds_or_sees_what_watches_it_from_the_root(folder: Folder) -> None:
+def test_agent_cannot_remove_or_see_what_watches_it_from_the_root(folder: Folder) -> None:
     hooks = "secret-guard: {on: [before-call], match: shell, rule: [{deny: No shell here.}], copy: same}"
     child = {"goal": "part", "agent": {"model": "ollama/n"}}
     shed = [

@@ -72,7 +72,7 @@ def test_an_edited_bundle_gives_an_agent_its_tools_at_its_next_turn(folder: Fold
     assert "read" in tools[-1]
 
 
-def test_a_bundle_with_a_fault_changes_nothing_until_it_is_mended(folder: Folder) -> None:
+def test_bundle_with_an_error_changes_nothing_until_it_is_fixed(folder: Folder) -> None:
     with started(STEPS, folder.path) as server:
         thinking(folder, server)
         with folder.started("--yes", "hot.plan.yaml") as owner:
@@ -95,7 +95,7 @@ def step(turn):
 """
 
 
-def test_an_edited_python_mind_takes_the_next_turn_even_when_saved_in_the_same_second(folder: Folder) -> None:
+def test_edited_python_decider_takes_the_next_turn_even_within_the_same_second(folder: Folder) -> None:
     folder.write("mind.py", MIND % (WAIT, "aaa"))
     folder.write("hot.plan.yaml", "plan: hot\ntasks: {t: {agent: {python: 'mind.py:step', tools: [shell]}}}\n")
     with folder.started("--yes", "hot.plan.yaml") as owner:
@@ -115,7 +115,7 @@ def look(question):
 """
 
 
-def test_edited_hooks_are_asked_as_they_are_now(folder: Folder) -> None:
+def test_edited_hooks_are_asked_in_their_new_form(folder: Folder) -> None:
     steps = [*STEPS[:1], {"reply": {"calls": [{"name": "shell", "arguments": {"command": "true"}}]}}, STEPS[1]]
     with started(steps, folder.path) as server:
         folder.write("look.py", HOOK % "python one")

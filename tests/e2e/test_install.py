@@ -46,7 +46,7 @@ def test_pip_installs_it_with_all_that_it_needs(tmp_path: Path) -> None:
     assert ended.returncode == 0, ended.stdout + ended.stderr
 
 
-def test_it_runs_from_its_own_folders_alone(plan: Path, tmp_path: Path) -> None:
+def test_package_runs_from_its_own_folders_alone(plan: Path, tmp_path: Path) -> None:
     found = run(plan.parent / "python", "-c", "import planloop.client; print(planloop.client.__file__)", cwd=tmp_path)
 
     assert found.stdout.startswith(str(plan.parent.parent))
@@ -93,7 +93,7 @@ def test_an_example_goes_from_init_to_done(plan: Path, tmp_path: Path, example: 
         assert run(plan, "diff", file.name, *on_model, cwd=tmp_path).returncode == 0
 
 
-def test_the_example_that_talks_with_a_person_ends_with_the_lesson(plan: Path, tmp_path: Path) -> None:
+def test_interactive_example_ends_with_the_lesson(plan: Path, tmp_path: Path) -> None:
     assert run(plan, "init", "--example", TALKING, cwd=tmp_path).returncode == 0
     file = f"{TALKING}.plan.yaml"
     assert run(plan, "apply", "--yes", "--detach", file, cwd=tmp_path).returncode == 0

@@ -81,7 +81,7 @@ def patched(folder: Folder, kill: int) -> list[str]:
 
 @pytest.mark.sweep
 @pytest.mark.timeout(120)
-def test_two_applies_at_once_one_owns_and_the_other_joins(folder: Folder) -> None:
+def test_one_of_two_concurrent_applies_owns_and_the_other_joins(folder: Folder) -> None:
     folder.write("p.yaml", PLAN_TEXT)
     with folder.started("--yes", "p.yaml") as first, folder.started("--yes", "p.yaml") as second:
         assert (first.ended(), second.ended()) == (0, 0)

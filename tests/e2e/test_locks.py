@@ -39,7 +39,7 @@ tasks:
 """
 
 
-def test_who_holds_who_waits_and_why_is_told_and_a_person_takes_the_lock_away(folder: Folder) -> None:
+def test_holder_and_waiters_are_shown_and_an_operator_breaks_the_lock(folder: Folder) -> None:
     folder.write("task.yaml", PLAN)
     with folder.started("task.yaml") as owner:
         owner.until("conflict/1 +over src/app.py")  # The agent has waited for some seconds.
@@ -84,7 +84,7 @@ def test_who_holds_who_waits_and_why_is_told_and_a_person_takes_the_lock_away(fo
     assert told
 
 
-def test_an_agent_with_a_shell_cannot_take_a_lock_as_a_person(folder: Folder) -> None:
+def test_agent_with_a_shell_cannot_take_a_lock_as_an_operator(folder: Folder) -> None:
     folder.write(
         "task.yaml",
         """\
@@ -107,7 +107,7 @@ tasks:
     assert not [one for one in folder.records() if one["type"] == "lock.fenced"]
 
 
-def test_a_command_that_changes_what_others_hold_is_told_to_who_watches_the_run(folder: Folder) -> None:
+def test_change_of_locked_files_by_a_command_is_shown_to_watchers_of_the_run(folder: Folder) -> None:
     folder.write(
         "task.yaml",
         """\
@@ -129,7 +129,7 @@ tasks:
         assert owner.ended() == 0, owner.text
 
 
-def test_who_takes_a_lock_from_a_command_is_told_that_it_goes_on(folder: Folder) -> None:
+def test_breaking_a_commands_lock_reports_that_the_command_continues(folder: Folder) -> None:
     folder.write("task.yaml", "plan: demo\ntasks: {x: {locks: [out], run: 'until test -e go; do sleep 0.05; done'}}\n")
     with folder.started("task.yaml") as owner:
         owner.until("its command is running")

@@ -13,7 +13,7 @@ import pytest
 from planloop.server.mcp.resources import SCHEME
 from planloop.server.mcp.tool_handlers import TASK_TOOLS
 from tests.docs.sessions import Terminal, check
-from tests.e2e import guests
+from tests.e2e import mcp_clients
 from tests.e2e.folder import Folder
 
 pytestmark = [pytest.mark.anyio, pytest.mark.process, pytest.mark.timeout(240)]
@@ -31,7 +31,7 @@ async def played(folder: Folder, session: str) -> str:
     """The session with what is really answered."""
     out: list[str] = []
     terminal = Terminal(folder.path)
-    async with guests.over_stdio(folder, "--as", "helper") as caller:
+    async with mcp_clients.over_stdio(folder, "--as", "helper") as caller:
         for line in lines(session):
             if line.startswith("$ "):
                 text, _ = await anyio.to_thread.run_sync(terminal.type, line[2:])
@@ -46,7 +46,7 @@ async def test_the_session_is_what_a_client_gets(folder: Folder, is_updating: bo
     page = PAGE.read_text()
     (plan,) = re.findall(r"(?ms)^```yaml\n(plan:.*?)^```\n", page)
     (session,) = SESSION.findall(page)
-    with guests.running(folder, plan, "handbook.plan.yaml"):
+    with mcp_clients.running(folder, plan, "handbook.plan.yaml"):
         real = await played(folder, session)
     now = page.replace(session, real)
     check(PAGE, now, is_updating=is_updating)

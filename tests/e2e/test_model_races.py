@@ -40,7 +40,7 @@ def endings(server: StartedServer) -> Counter[str]:
     return Counter(entry["how"] for entry in server.log if entry["event"] == "ended")
 
 
-def test_many_goals_while_the_model_streams_and_a_removed_agent_leave_no_stream_and_the_last_goal_counts(
+def test_goal_edits_during_a_stream_leave_no_stream_and_the_last_goal_counts(
     folder: Folder,
 ) -> None:
     other = "  b: {goal: another, agent: {model: test/m}}\n"

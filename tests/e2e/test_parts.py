@@ -33,7 +33,7 @@ def test_a_target_deep_in_the_tree_brings_the_tasks_above_it_and_nothing_beside(
     assert folder.states().keys() == {"task/.", "task/a", "task/b", "task/c", "task/c/d"}
 
 
-def test_a_target_that_there_is_not_is_told_and_nothing_is_done(folder: Folder) -> None:
+def test_missing_target_is_reported_and_nothing_is_done(folder: Folder) -> None:
     folder.write("p.yaml", PLAN_TEXT)
     said = folder.run("apply", "p.yaml", "--target", "c/x")
     assert (said.code, "no task/c/x" in said.err) == (6, True)
@@ -67,7 +67,7 @@ def test_a_target_holds_for_later_saves_and_sync_leaves_the_rest_of_the_file_alo
     assert (folder.path / "p.yaml").read_text() == written
 
 
-def test_a_patch_of_a_task_that_there_is_not_makes_none(folder: Folder) -> None:
+def test_patch_of_a_missing_task_does_not_create_it(folder: Folder) -> None:
     folder.write("p.yaml", PLAN_TEXT)
     assert folder.run("apply", "p.yaml").code == 0
     assert folder.run("patch", "cc", "run=true").code == 6
@@ -83,7 +83,7 @@ def test_a_model_for_all_is_in_the_preview_and_agents_without_one_have_no_other(
     assert (shown.code, shown.out.count("z/z"), shown.err) == (1, 2, "")
 
 
-def test_what_an_agent_has_from_elsewhere_is_explained_with_the_mixin_and_the_line(folder: Folder) -> None:
+def test_field_inherited_by_an_agent_is_explained_with_the_mixin_and_the_line(folder: Folder) -> None:
     agent = "{extends: 'lib:child', mixins: ['lib:denylist'], script: [{done: ok}]}"
     folder.write("p.yaml", f"plan: p\ntasks:\n  a: {{goal: x, agent: {agent}}}\n")
     assert folder.run("apply", "p.yaml").code == 0

@@ -155,7 +155,7 @@ def test_sync_does_the_same_while_it_runs(folder: Folder, style: str) -> None:
     agrees(folder, file)
 
 
-def test_a_patched_value_is_spliced_into_its_quotes_and_a_deleted_task_takes_its_lines(folder: Folder) -> None:
+def test_patched_value_keeps_its_quotes_and_a_deleted_task_takes_its_lines(folder: Folder) -> None:
     file = folder.write("p.yaml", BLOCK)
     assert folder.run("apply", "--yes", "p.yaml").code == 0
     assert folder.run("pull", "p.yaml").code == 0
@@ -173,7 +173,7 @@ def test_a_patched_value_is_spliced_into_its_quotes_and_a_deleted_task_takes_its
     assert folder.run("diff", "p.yaml").code == 0
 
 
-def test_what_an_alias_shares_goes_to_a_side_file_and_that_is_said(folder: Folder) -> None:
+def test_change_of_a_value_shared_by_an_alias_goes_to_a_side_file(folder: Folder) -> None:
     file = folder.write("p.yaml", ANCHORS)
     assert folder.run("apply", "--yes", "p.yaml").code == 0
     assert folder.run("patch", "task/second", "priority=9").code == 0

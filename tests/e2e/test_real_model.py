@@ -88,7 +88,7 @@ def _answers(port: int) -> bool:
 
 
 @pytest.mark.timeout(900)
-def test_a_plan_with_a_real_model_streams_is_judged_keeps_its_budgets_and_ends(folder: Folder, model: str) -> None:
+def test_plan_with_a_real_model_streams_is_graded_keeps_its_budgets_and_ends(folder: Folder, model: str) -> None:
     folder.write("real.plan.yaml", PLAN.format(model=model))
     with folder.started("--yes", "real.plan.yaml") as owner:
         owner.until("running +task/greets")

@@ -95,7 +95,7 @@ def _state(folder: Folder) -> dict[str, Any]:
     }
 
 
-def test_a_recorded_tree_says_the_same_again_in_two_fresh_copies(
+def test_recorded_tree_gives_the_same_output_in_two_fresh_copies(
     folder: Folder, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     tape = _recorded(folder)
@@ -122,7 +122,7 @@ def test_the_log_of_a_tree_with_models_replays_with_every_prompt_the_same(folder
     assert not (folder.path / "tale.txt").exists(), "nothing was written"
 
 
-def test_other_instructions_are_told_as_what_differs_in_the_prompt(folder: Folder) -> None:
+def test_changed_instructions_are_reported_as_differences_in_the_prompt(folder: Folder) -> None:
     folder.write("style.md", "You tell tales.")
     text = PLAN.replace("You tell tales.", "file:style.md")
     with started({"steps": STEPS}, folder.path) as server:
@@ -139,7 +139,7 @@ def test_other_instructions_are_told_as_what_differs_in_the_prompt(folder: Folde
     assert "agent/." in json.dumps(found["details"]) or "plan" in found["at"]["subject"], found
 
 
-def test_a_prompt_of_another_version_is_told_by_the_lines_that_differ(folder: Folder) -> None:
+def test_prompt_of_another_version_is_reported_by_the_lines_that_differ(folder: Folder) -> None:
     _recorded(folder)
     first = next(each for each in _requests(folder) if each["subject"] == "agent/.")
     with closing(sqlite3.connect(log_of(folder))) as connection, connection:

@@ -152,7 +152,7 @@ def test_a_replay_writes_no_dump(folder: Folder) -> None:
 
 
 @pytest.mark.process
-def test_messages_patches_and_edits_come_in_at_their_places(folder: Folder) -> None:
+def test_messages_patches_and_edits_are_replayed_at_their_places(folder: Folder) -> None:
     folder.write("demo.plan.yaml", AGENTS)
     with folder.started("demo.plan.yaml") as owner:
         owner.until("running +task/child")
@@ -181,7 +181,7 @@ def test_a_plan_whose_owner_was_killed_is_the_same_again(folder: Folder) -> None
 
 
 @pytest.mark.process
-def test_a_command_that_changed_a_file_that_another_agent_held_has_the_same_consequences_again(folder: Folder) -> None:
+def test_command_that_changed_a_locked_file_has_the_same_consequences_again(folder: Folder) -> None:
     folder.done(VIOLATION)
     assert [one["data"]["violated"] for one in folder.records() if "violated" in one["data"]] == [
         {"held": "agent/holds"}
@@ -202,7 +202,7 @@ def test_held_edits_and_the_answers_to_them_are_decided_again(folder: Folder) ->
 
 
 @pytest.mark.process
-def test_another_version_that_decides_otherwise_is_told_where_it_parts(folder: Folder) -> None:
+def test_version_that_decides_otherwise_is_reported_where_it_diverges(folder: Folder) -> None:
     folder.write("demo.plan.yaml", 'plan: demo\ntasks:\n  one: {run: "exit 3", retries: 1}\n')
     folder.run("apply", "demo.plan.yaml")
     rewrite(folder, lambda record: record["type"] == "call.settled", _succeed)
@@ -268,7 +268,7 @@ def rewrite_all(folder: Folder, change: Any) -> None:
 
 
 @pytest.mark.process
-def test_law_1_records_of_others_between_a_patch_and_the_end_of_its_call_are_played_in_their_places(
+def test_law_1_records_between_a_patch_and_the_end_of_its_call_replay_in_place(
     folder: Folder,
 ) -> None:
     kid = {"script": [*[{"sleep": 0.1}] * 4, {"done": "x"}]}
@@ -324,7 +324,7 @@ def _steps(record: dict[str, Any]) -> str:
 
 
 @pytest.mark.process
-def test_what_hooks_said_is_part_of_the_record_and_no_hook_is_asked_again(folder: Folder) -> None:
+def test_verdicts_of_hooks_are_recorded_and_no_hook_is_asked_again(folder: Folder) -> None:
     folder.write("demo.plan.yaml", HOOKS)
     folder.write("hook.sh", """echo asked >> asked; echo '{"comment": "heard"}'""")
     assert folder.run("apply", "demo.plan.yaml").code == 0

@@ -34,7 +34,7 @@ def test_apply_runs_everything_once_and_ends_with_0(folder: Folder) -> None:
     assert (folder.path / "one.txt").read_text() == "one\n"
 
 
-def test_a_failed_task_ends_apply_with_10_and_independent_work_goes_on(folder: Folder) -> None:
+def test_failed_task_ends_apply_with_10_and_independent_work_continues(folder: Folder) -> None:
     folder.write("p.plan.yaml", "plan: bad\ntasks:\n  broken: {goal: x, run: exit 3}\n  fine: {goal: z, run: 'true'}\n")
 
     said = folder.run("apply", "p.plan.yaml")
@@ -45,7 +45,7 @@ def test_a_failed_task_ends_apply_with_10_and_independent_work_goes_on(folder: F
 
 
 @pytest.mark.process
-def test_ctrl_c_leaves_says_what_goes_on_and_the_next_apply_adopts_it(folder: Folder) -> None:
+def test_ctrl_c_detaches_with_what_still_runs_and_the_next_apply_adopts_it(folder: Folder) -> None:
     folder.write("p.plan.yaml", UNTIL_STOPPED)
     with folder.started("p.plan.yaml") as owner:
         owner.until("its command is running")
@@ -81,7 +81,7 @@ def test_detach_leaves_an_owner_and_down_stops_it_with_its_commands(folder: Fold
 
 
 @pytest.mark.process
-def test_waiting_for_what_will_not_come_ends_at_once(folder: Folder) -> None:
+def test_waiting_for_an_impossible_state_ends_immediately(folder: Folder) -> None:
     folder.write("p.plan.yaml", LONG)
     with folder.started("p.plan.yaml") as owner:
         owner.until("its command is running")
@@ -94,7 +94,7 @@ def test_waiting_for_what_will_not_come_ends_at_once(folder: Folder) -> None:
 
 
 @pytest.mark.process
-def test_commands_say_which_plan_when_there_are_several(folder: Folder) -> None:
+def test_commands_name_the_plan_when_there_are_several(folder: Folder) -> None:
     folder.write("a.plan.yaml", "plan: a\ntasks:\n  x: {goal: x, run: 'true'}\n")
     folder.write("b.plan.yaml", "plan: b\ntasks:\n  x: {goal: x, run: 'true'}\n")
     folder.run("apply", "a.plan.yaml")
@@ -108,7 +108,7 @@ def test_commands_say_which_plan_when_there_are_several(folder: Folder) -> None:
     assert folder.run("get", "--plan", "a.plan.yaml").out.startswith("a ")
 
 
-def test_a_preview_does_not_count_as_to_come_what_apply_refuses(folder: Folder) -> None:
+def test_preview_does_not_count_refused_changes_as_pending(folder: Folder) -> None:
     folder.write("p.plan.yaml", "plan: p\ntasks:\n  think: {goal: to think without a model}\n  do: {run: 'true'}\n")
     said = folder.run("diff", "p.plan.yaml")
 
@@ -119,7 +119,7 @@ def test_a_preview_does_not_count_as_to_come_what_apply_refuses(folder: Folder) 
 
 
 @pytest.mark.process
-def test_a_plan_that_came_to_its_end_is_no_takeover(folder: Folder) -> None:
+def test_applying_a_finished_plan_is_not_a_takeover(folder: Folder) -> None:
     folder.write("p.plan.yaml", "plan: p\ntasks:\n  a: {run: 'true'}\n")
     assert folder.run("apply", "p.plan.yaml").code == 0
     again = folder.run("apply", "p.plan.yaml")
@@ -129,7 +129,7 @@ def test_a_plan_that_came_to_its_end_is_no_takeover(folder: Folder) -> None:
     assert "epoch" not in again.out
 
 
-def test_what_failed_is_told_with_the_command_that_tries_it_again(folder: Folder) -> None:
+def test_failed_task_is_reported_with_the_command_that_retries_it(folder: Folder) -> None:
     folder.write("p.plan.yaml", "plan: p\ntasks:\n  a: {run: 'exit 3'}\n")
     said = folder.run("apply", "p.plan.yaml")
 
@@ -138,7 +138,7 @@ def test_what_failed_is_told_with_the_command_that_tries_it_again(folder: Folder
 
 
 @pytest.mark.process
-def test_what_is_taken_away_live_is_shown_by_diff(folder: Folder) -> None:
+def test_live_removal_is_shown_by_diff(folder: Folder) -> None:
     folder.write("p.plan.yaml", "plan: p\ntasks:\n  a: {run: 'true'}\n  b: {run: 'true'}\n")
     assert folder.run("apply", "p.plan.yaml").code == 0
     assert folder.run("delete", "b").code == 0

@@ -45,7 +45,7 @@ def test_a_shell_cannot_shed_the_hooks_above_it(folder: Folder, line: str) -> No
     assert "tier: 2" in folder.run("get", "task/.", "-o", "yaml").out
 
 
-def test_checks_and_commands_below_are_enclosed_as_well(folder: Folder) -> None:
+def test_checks_and_commands_of_children_are_enclosed_too(folder: Folder) -> None:
     needs.bubblewrap()
     folder.write(
         "p.plan.yaml",
@@ -59,7 +59,7 @@ def test_checks_and_commands_below_are_enclosed_as_well(folder: Folder) -> None:
     assert (folder.path / "made").exists() and not (folder.path.parent / "out").exists()
 
 
-def test_a_preview_encloses_checks_as_the_run_does_or_says_why_it_does_not_run_them(
+def test_preview_encloses_checks_as_the_run_does_or_states_why_it_skips_them(
     folder: Folder, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     needs.bubblewrap()
@@ -87,7 +87,7 @@ def test_a_preview_encloses_checks_as_the_run_does_or_says_why_it_does_not_run_t
     assert (folder.path / "free").exists() and not (folder.path / "here").exists()
 
 
-def test_a_task_whose_sandbox_is_not_to_be_had_says_why_and_starts_once_it_is(
+def test_task_with_an_unavailable_sandbox_reports_why_and_starts_once_it_exists(
     folder: Folder, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     needs.bubblewrap()
@@ -136,7 +136,7 @@ HELPER = (
 @pytest.mark.parametrize(
     "work", [HELPER, "run: cp plan.json t/", "run: ls, acceptance: [{contains: {path: plan.json, text: zebra}}]"]
 )
-def test_nobody_below_an_agent_that_is_alone_sees_more_of_the_plan_through_its_links(
+def test_child_of_an_isolated_agent_sees_no_more_of_the_plan_through_its_links(
     folder: Folder, line: str, work: str
 ) -> None:
     needs.bubblewrap()

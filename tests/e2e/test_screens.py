@@ -63,7 +63,7 @@ def test_tables_lose_the_end_of_their_lines_and_no_column(folder: Folder, column
         assert widest(table) <= columns, (words, table)
 
 
-def test_a_description_in_a_narrow_terminal_cuts_off_no_cure(folder: Folder) -> None:
+def test_description_in_a_narrow_terminal_cuts_off_no_fix(folder: Folder) -> None:
     folder.write("p.yaml", WIDE)
     assert folder.run("apply", "--yes", "p.yaml").code == 10
 
@@ -96,7 +96,7 @@ def test_an_error_has_its_place_in_a_narrow_terminal_too(folder: Folder) -> None
 
 
 @pytest.mark.parametrize("presses", ["\x03", "\x03\x03"], ids=["once", "twice"])
-def test_ctrl_c_says_what_goes_on_and_the_next_apply_takes_it_over(folder: Folder, presses: str) -> None:
+def test_ctrl_c_reports_what_still_runs_and_the_next_apply_takes_it_over(folder: Folder, presses: str) -> None:
     folder.write("p.yaml", LONG + "  walk: {run: 'echo walked >> walked; while [ ! -e stop ]; do sleep 0.05; done'}\n")
     with terminal(folder, "apply", "p.yaml") as screen:
         screen.until("its command is running")

@@ -38,7 +38,7 @@ NEED_IMAGES = ("containers.edn", "format-containers.edn", "format-plan.yaml")
 
 
 @pytest.mark.parametrize("seed", [one for one in SEEDS if one.name not in NEED_IMAGES], ids=lambda path: path.name)
-def test_a_seed_runs_to_its_end_or_says_at_its_place_what_this_version_does_not_run(folder: Folder, seed: Path) -> None:
+def test_seed_runs_to_its_end_or_reports_unsupported_fields_at_their_place(folder: Folder, seed: Path) -> None:
     name = seeded(folder, seed)
     codes = STOPPED.get(name, ())
 
@@ -69,7 +69,7 @@ def test_a_seed_compiled_twice_gives_the_same_bytes(folder: Folder, seed: Path) 
 
 
 @pytest.mark.parametrize("name", ["plan-map.edn", "format-tree.edn"])
-def test_the_work_of_a_seed_really_runs_once_somebody_does_it(folder: Folder, name: str) -> None:
+def test_work_of_a_seed_runs_with_a_scripted_agent(folder: Folder, name: str) -> None:
     """A scripted agent stands in for the model, and two programs for npm and clj, which write down what they check."""
     seeded(folder, ROOT / "tests/golden/seeds" / name)
     folder.write(name, (folder.path / name).read_text().replace(":cwd", f"{WRITER} :cwd"))

@@ -41,7 +41,7 @@ def patched(gateway: Served, notes: str) -> dict[str, object]:
     return found
 
 
-async def test_what_is_changed_is_read_back_at_once_with_an_owner_and_without(folder: Folder) -> None:
+async def test_change_is_read_back_immediately_with_an_owner_and_without(folder: Folder) -> None:
     with applied(folder, WAITING) as owner, served(folder.path) as gateway:
         assert gateway.get("status")["pid"] == owner.process.pid
         first = patched(gateway, "with")
@@ -56,7 +56,7 @@ async def test_what_is_changed_is_read_back_at_once_with_an_owner_and_without(fo
     assert (authors[first["rev"]], authors[second["rev"]]) == ("human:web", "human:web")
 
 
-async def test_an_owner_that_hangs_holds_up_neither_who_looks_nor_the_end(folder: Folder) -> None:
+async def test_hanging_owner_delays_neither_viewers_nor_the_end(folder: Folder) -> None:
     with applied(folder, WAITING) as owner, served(folder.path) as gateway, ThreadPoolExecutor() as pool:
         owner.process.send_signal(signal.SIGSTOP)
         try:
@@ -70,7 +70,7 @@ async def test_an_owner_that_hangs_holds_up_neither_who_looks_nor_the_end(folder
 
 
 @pytest.mark.parametrize("words", ["serve --port 0", "serve --read-only --port 0", "mcp --http --port 0", "mcp"])
-def test_a_command_of_the_plan_is_given_no_links_and_no_tokens(folder: Folder, words: str) -> None:
+def test_command_of_the_plan_gets_no_links_and_no_tokens(folder: Folder, words: str) -> None:
     folder.write("task.yaml", WAITING.replace("sleep 600", "'true'"))
     assert folder.run("apply", "--yes", "task.yaml").code == 0
     inside = {"PLANLOOP_PLAN": plan_label(PlanPaths("demo", folder.path / ".plan" / "demo"))}
@@ -78,13 +78,13 @@ def test_a_command_of_the_plan_is_given_no_links_and_no_tokens(folder: Folder, w
     assert (said.code, "may not change demo" in said.text) == (5, True), said.text
 
 
-async def test_nobody_signs_as_somebody_else(folder: Folder) -> None:
+async def test_client_cannot_sign_as_another(folder: Folder) -> None:
     with applied(folder, WAITING), served(folder.path) as gateway:
         body = encode({"ops": [], "by": "cli"})
         assert gateway.ask("POST", gateway.path("patch"), body=body).status == 400
 
 
-async def test_words_of_a_model_come_as_it_writes_them_also_to_who_comes_late(folder: Folder) -> None:
+async def test_model_words_stream_as_written_to_late_listeners_too(folder: Folder) -> None:
     with started(TELLS, folder.path) as server, served_while_told(folder, server.url) as (_, gateway):
         async with listening(gateway, "words=1") as early:
             assert await _heard(early) == STORY[:20]
@@ -93,7 +93,7 @@ async def test_words_of_a_model_come_as_it_writes_them_also_to_who_comes_late(fo
                 assert await _heard(late) == STORY[:20]
 
 
-async def test_words_go_on_when_another_owner_takes_over(folder: Folder) -> None:
+async def test_words_continue_when_another_owner_takes_over(folder: Folder) -> None:
     with started(TELLS, folder.path) as server, served_while_told(folder, server.url) as (owner, gateway):
         async with listening(gateway, "words=1") as socket:
             assert await _heard(socket) == STORY[:20]

@@ -13,7 +13,7 @@ import anyio
 import pytest
 
 from planloop.reconciler.store import owner_lock
-from tests.e2e.yards import IMAGE, Yard
+from tests.e2e.container_harness import IMAGE, ContainerHarness
 from tests.golden_text import said
 from tests.product import decode
 from tests.server.gateway.gateways import Served, served
@@ -38,19 +38,19 @@ async def _heard(gateway: Served, path: str) -> AsyncIterator[Any]:
         yield socket
 
 
-def test_output_is_followed_past_the_end_of_whoever_ran_the_plan(yard: Yard) -> None:
+def test_output_is_followed_past_the_end_of_the_owner(harness: ContainerHarness) -> None:
     """The owner is killed while a client listens. The client must reconnect, and then reads from the engine."""
-    folder = yard.folder
+    folder = harness.folder
     folder.write("p.plan.yaml", PLAN)
     assert folder.run("apply", "--yes", "--detach", "p.plan.yaml").code == 0
-    yard.until_states(service="running")
+    harness.until_states(service="running")
 
     async def follow(gateway: Served) -> None:
         async with _heard(gateway, "containers/service/logs/tail") as socket:
             text = ""
             while "is up" not in text:
                 text += decode((await socket.receive()).data)["text"]
-            owner = owner_lock.current_owner(yard.place.folder)
+            owner = owner_lock.current_owner(harness.place.folder)
             assert owner is not None
             os.kill(owner.pid, signal.SIGKILL)
             message = await socket.receive()
@@ -60,7 +60,7 @@ def test_output_is_followed_past_the_end_of_whoever_ran_the_plan(yard: Yard) -> 
             first = decode((await socket.receive()).data)
             assert "the service is up" in first["text"]
             say = ("sh", "-c", "echo nobody looks >/proc/1/fd/1")
-            await anyio.to_thread.run_sync(yard.said_inside, "service", *say)
+            await anyio.to_thread.run_sync(harness.said_inside, "service", *say)
             while "nobody looks" not in first["text"]:
                 first = decode((await socket.receive()).data)
 

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from tests import needs
-from tests.e2e import ways
+from tests.e2e import command_escapes
 from tests.e2e.folder import Folder
 from tests.product import CommandExit as Exit
 
@@ -45,13 +45,14 @@ def what_ran(folder: Folder) -> list[str]:
     return [str(path.relative_to(folder.path)) for path in folder.path.rglob("ran")]
 
 
-def test_law_6_no_other_line_is_run(folder: Folder) -> None:
+def test_law_6_other_lines_are_not_run(folder: Folder) -> None:
     needs.git()
-    folder.write("evil", ways.SCRIPT).chmod(0o755)
-    folder.write("git", ways.SCRIPT).chmod(0o755)
+    folder.write("evil", command_escapes.SCRIPT).chmod(0o755)
+    folder.write("git", command_escapes.SCRIPT).chmod(0o755)
     steps: Steps = list(
         chain.from_iterable(
-            ({"call": {"shell": {"command": line}}}, {"expect": {"error": "Denied"}}) for line in ways.LINES.values()
+            ({"call": {"shell": {"command": line}}}, {"expect": {"error": "Denied"}})
+            for line in command_escapes.LINES.values()
         )
     )
 
@@ -60,10 +61,11 @@ def test_law_6_no_other_line_is_run(folder: Folder) -> None:
     assert what_ran(folder) == []
 
 
-def test_law_6_no_child_is_given_a_variable_that_steers_programs(folder: Folder) -> None:
+def test_law_6_child_gets_no_variable_that_steers_programs(folder: Folder) -> None:
     steps = list(
         chain.from_iterable(
-            added({"run": "git status", "env": {name: "touch ran"}}, f"a changed `{name}`") for name in ways.VARIABLES
+            added({"run": "git status", "env": {name: "touch ran"}}, f"a changed `{name}`")
+            for name in command_escapes.VARIABLES
         )
     )
     script = [{"call": {"shell": {"command": "git status"}}}, {"done": "x"}]
@@ -74,10 +76,12 @@ def test_law_6_no_child_is_given_a_variable_that_steers_programs(folder: Folder)
     assert what_ran(folder) == []
 
 
-def test_law_6_no_child_has_another_command(folder: Folder) -> None:
-    folder.write("evil", ways.SCRIPT).chmod(0o755)
+def test_law_6_child_has_no_other_command(folder: Folder) -> None:
+    folder.write("evil", command_escapes.SCRIPT).chmod(0o755)
     steps = list(
-        chain.from_iterable(added(task, "you may neither run nor grant that") for task in ways.COMMANDS.values())
+        chain.from_iterable(
+            added(task, "you may neither run nor grant that") for task in command_escapes.COMMANDS.values()
+        )
     )
 
     applied(folder, {"a": agent(steps)})
@@ -85,11 +89,11 @@ def test_law_6_no_child_has_another_command(folder: Folder) -> None:
     assert what_ran(folder) == []
 
 
-def test_law_6_no_file_that_an_agent_writes_is_run_by_git(folder: Folder) -> None:
+def test_law_6_git_runs_no_file_that_an_agent_writes(folder: Folder) -> None:
     needs.git()
     subprocess.run(["git", "init", "-q", "."], cwd=folder.path, check=True)
     tasks = {}
-    for at, one in enumerate(ways.REPOSITORIES):
+    for at, one in enumerate(command_escapes.REPOSITORIES):
         place = f"r{at}"
         steps: Steps = []
         for path, content in one.files.items():
@@ -104,14 +108,14 @@ def test_law_6_no_file_that_an_agent_writes_is_run_by_git(folder: Folder) -> Non
     applied(folder, tasks)
 
     assert what_ran(folder) == []
-    armed = [f"r{at}" for at, one in enumerate(ways.REPOSITORIES) if one.is_armed]
+    armed = [f"r{at}" for at, one in enumerate(command_escapes.REPOSITORIES) if one.is_armed]
     for place in armed:
         os.utime(folder.path / place / "f", (2, 2))
         subprocess.run(["git", "status"], cwd=folder.path / place, env={"PATH": os.defpath}, check=False)
     assert sorted(what_ran(folder)) == [f"{place}/ran" for place in armed], "without us, each would have run"
 
 
-def own(folder: Folder, place: str, one: ways.Repository) -> None:
+def own(folder: Folder, place: str, one: command_escapes.Repository) -> None:
     """Makes what the owner has in the folder `place`; its file `f` looks changed, so that git writes its index."""
     for path, content in {"f": "x\n", **one.has}.items():
         file = folder.path / place / path
@@ -130,13 +134,13 @@ def git(folder: Folder, place: str, *words: str) -> None:
     subprocess.run(["git", *words], cwd=folder.path / place, check=True)
 
 
-def test_there_are_enough_ways_and_each_has_its_name() -> None:
-    names = [name for name, _ in ways.table()]
+def test_there_are_enough_escapes_and_each_has_its_name() -> None:
+    names = [name for name, _ in command_escapes.table()]
 
     assert len(names) >= 30 and len(names) == len(set(names))
 
 
-def test_other_variables_are_given_and_a_bare_shell_gives_all(folder: Folder) -> None:
+def test_other_variables_are_passed_and_a_bare_shell_passes_all(folder: Folder) -> None:
     needs.git()
     op = {"op": "add", "path": "/tasks/{}/tasks", "value": {"x": {"run": "env > seen", "env": {"DEBUG": "1"}}}}
     narrow, wide = json.loads(json.dumps(op)), json.loads(json.dumps(op))

@@ -72,7 +72,7 @@ def test_an_owner_that_is_killed_while_a_hook_thinks_leaves_one_verdict(folder: 
     assert folder.run("replay", "--tree").code == 0
 
 
-def test_a_person_talks_with_the_agent_behind_a_hook_and_back_with_the_one_it_watches(folder: Folder) -> None:
+def test_operator_talks_with_the_agent_behind_a_hook_and_with_the_watched_one(folder: Folder) -> None:
     plain = {"when": {"last": "what do you watch"}, "reply": {"text": "The files."}}
     waits = [
         {"model": "worker", "when": {"last": "Start your"}, "reply": {"text": "I wait.", "calls": [call("plan_view")]}},

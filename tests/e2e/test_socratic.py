@@ -60,7 +60,7 @@ def states(folder: Folder) -> dict[str, str]:
     return {agent["address"]: agent["status"].get("state", "") for agent in folder.json("get", "agents")}
 
 
-def test_a_person_is_asked_by_the_pupil_while_the_teacher_listens_and_then_speaks_again(folder: Folder) -> None:
+def test_pupil_talks_with_the_operator_while_the_teacher_listens_and_returns(folder: Folder) -> None:
     with running(folder, "socratic.plan.yaml"):
         said = chat(folder, "\n".join((*LESSON, "")))
         assert said.out.splitlines() == SAID, said.err
@@ -116,7 +116,7 @@ def test_an_open_chat_follows_the_session_and_talkwith_moves_it(folder: Folder) 
         live.press("/quit\r")
 
 
-def test_who_names_an_agent_talks_with_that_one_wherever_the_session_is(folder: Folder) -> None:
+def test_named_agent_gets_the_message_wherever_the_session_is(folder: Folder) -> None:
     with running(folder, "socratic.plan.yaml"):
         chat(folder, f"{LESSON[0]}\n")
         said = chat(folder, "/agents\n", ".")

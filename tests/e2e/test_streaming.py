@@ -51,7 +51,7 @@ def test_a_conversation_shows_a_reply_before_it_is_complete(folder: Folder) -> N
         chat.until("its answer will be in /logs")
 
 
-def test_who_follows_a_transcript_sees_a_reply_before_it_is_complete(folder: Folder) -> None:
+def test_follower_of_a_transcript_sees_a_reply_before_it_is_complete(folder: Folder) -> None:
     with told(folder, "tell a story"):
         words, pipe = ("logs", "agent/.", "-f"), subprocess.PIPE
         with command.start(*words, cwd=folder.path, stdout=pipe, text=False, bufsize=0) as follower:

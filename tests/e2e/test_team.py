@@ -45,7 +45,7 @@ def turns_of(records: list[dict[str, Any]], agent: str) -> list[tuple[int, list[
     return [(rev, turn["reasons"]) for rev, turn in opened if turn.get("reasons")]
 
 
-def test_agents_on_models_decompose_talk_sleep_and_mend_until_the_checks_hold(folder: Folder, plan: Path) -> None:
+def test_llm_agents_decompose_talk_sleep_and_repair_until_the_checks_pass(folder: Folder, plan: Path) -> None:
     with started(team.steps(), folder.path) as server:
         served(plan, server)
         said = folder.run("apply", "--yes", plan.name)

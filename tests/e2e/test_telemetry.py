@@ -85,7 +85,7 @@ def run_to_its_end(folder: Folder, env: dict[str, str]) -> None:
         assert folder.run("apply", "--yes", "p.plan.yaml", env=env, timeout_s=60.0).code == 10
 
 
-def test_a_collector_is_told_of_turns_requests_calls_commands_locks_and_reconciles(folder: Folder) -> None:
+def test_collector_gets_turns_requests_calls_commands_locks_and_reconciles(folder: Folder) -> None:
     with collecting() as (collector, env):
         run_to_its_end(folder, {**env, "PLANLOOP_TELEMETRY": "otlp"})
 
@@ -114,14 +114,14 @@ def test_a_collector_is_told_of_turns_requests_calls_commands_locks_and_reconcil
     assert not any("hello" in str(attributes(span)) for span in collector.spans), "no arguments, no texts"
 
 
-def test_without_the_switch_nobody_is_told_anything(folder: Folder) -> None:
+def test_without_the_switch_nothing_is_exported(folder: Folder) -> None:
     with collecting() as (collector, env):
         run_to_its_end(folder, env)
 
     assert collector.asked == 0
 
 
-def test_a_collector_that_takes_everything_and_never_answers_holds_nobody_up(folder: Folder) -> None:
+def test_collector_that_accepts_all_and_never_answers_delays_nothing(folder: Folder) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         where = f"http://127.0.0.1:{silent.getsockname()[1]}"
         run_to_its_end(folder, {"PLANLOOP_TELEMETRY": "otlp", "OTEL_EXPORTER_OTLP_ENDPOINT": where})

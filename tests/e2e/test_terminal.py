@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from tests.e2e import guests
+from tests.e2e import mcp_clients
 from tests.e2e.folder import Folder
 from tests.golden_text import said_in
 
@@ -147,7 +147,7 @@ def test_q_leaves_the_plan_running_in_the_background(folder: Folder) -> None:
 
 
 @pytest.mark.process
-def test_top_follows_who_is_at_work_until_nobody_runs_the_plan(folder: Folder) -> None:
+def test_top_follows_the_owner_until_the_plan_is_not_running(folder: Folder) -> None:
     folder.write(
         "shown.plan.yaml", "plan: shown\ntasks:\n  talk: {goal: a, agent: {script: [{say: hi}, {sleep: 300}]}}\n"
     )
@@ -163,8 +163,8 @@ def test_top_follows_who_is_at_work_until_nobody_runs_the_plan(folder: Folder) -
 
 
 @pytest.mark.process
-def test_whoever_types_plan_mcp_is_told_what_it_waits_for_and_may_leave(folder: Folder) -> None:
-    with guests.running(folder), terminal(folder, "mcp", "--as", "helper") as screen:
+def test_plan_mcp_on_a_terminal_prints_what_it_waits_for_and_can_be_left(folder: Folder) -> None:
+    with mcp_clients.running(folder), terminal(folder, "mcp", "--as", "helper") as screen:
         screen.until("waiting for an MCP client")
         screen.press("\x03")
         assert screen.ended() == 8

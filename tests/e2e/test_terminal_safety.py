@@ -59,7 +59,7 @@ def test_a_live_tree_on_a_terminal_obeys_no_model_either(folder: Folder) -> None
             assert sequence not in screen.raw
 
 
-def test_what_is_foreign_is_escaped_and_what_is_ours_is_styled() -> None:
+def test_foreign_text_is_escaped_and_our_text_is_styled() -> None:
     plain = io.StringIO()
     stream = cast("TextIO", EscapingStream(plain))
     stream.write("tab\tline\r\nesc\x1b[31m c1\x9b rtl\u202e")
@@ -68,7 +68,7 @@ def test_what_is_foreign_is_escaped_and_what_is_ours_is_styled() -> None:
     assert plain.getvalue() == "tab\tline\nesc\\x1b[31m c1\\x9b rtl\\u202e\x1b[1mours\x1b[0m"
 
 
-def test_a_terminal_that_has_gone_is_a_reader_that_has_left() -> None:
+def test_closed_terminal_is_a_reader_that_has_left() -> None:
     held, given = pty.openpty()
     with os.fdopen(given, "w") as stream:
         os.close(held)

@@ -27,7 +27,7 @@ RING_S_MAX = 1.0
 
 @pytest.mark.sweep
 @pytest.mark.timeout(300)  # A thousand turns, each on the disk before it goes on, and nine owners that start.
-def test_a_thousand_turns_on_the_same_twenty_files_lose_no_line_however_often_the_owner_is_killed(
+def test_thousand_turns_on_twenty_files_lose_no_line_despite_killed_owners(
     folder: Folder, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name, text in CROWD.contents().items():

@@ -24,7 +24,7 @@ tasks:
 pytestmark = [pytest.mark.process, pytest.mark.timeout(220)]
 
 
-def test_of_many_applies_at_once_one_owns_and_all_end_well(folder: Folder) -> None:
+def test_one_of_many_concurrent_applies_owns_and_all_end_well(folder: Folder) -> None:
     folder.write("p.yaml", PLAN_TEXT)
     folder.write("open", "")
 

@@ -41,7 +41,7 @@ def call(tool: str, **arguments: Json) -> JsonObject:
     return {"call": {tool: arguments}}
 
 
-def test_agents_use_four_servers_from_the_registries_and_nothing_is_left(folder: Folder) -> None:
+def test_agents_use_four_servers_from_the_registries_without_leftovers(folder: Folder) -> None:
     note = call("files.write_file", path="note.txt", content="hello")
     resource = call("resource", server="everything", uri="demo://resource/static/document/features.md")
     tasks = {
@@ -68,7 +68,7 @@ def test_agents_use_four_servers_from_the_registries_and_nothing_is_left(folder:
     assert "recent" not in folder.run("describe", "mcp/git").out, "no agent used it, so it was never started"
 
 
-def test_a_missing_program_is_named_with_its_cure_in_get_describe_and_doctor(folder: Folder) -> None:
+def test_missing_program_is_named_with_its_fix_in_get_describe_and_doctor(folder: Folder) -> None:
     write(folder, {"none": {"command": ["npx", "-y", "nothing"]}}, {"a": agent(["none", "list"], call("list"))})
     bare = str(folder.path / "bin")
     Path(bare).mkdir()
@@ -85,7 +85,7 @@ def test_a_missing_program_is_named_with_its_cure_in_get_describe_and_doctor(fol
     said_in(doctor, "mcp/none", "apt-get install nodejs npm")
 
 
-def test_no_server_outlives_an_owner_that_was_killed(folder: Folder) -> None:
+def test_no_server_outlives_a_killed_owner(folder: Folder) -> None:
     """As NousResearch/hermes-agent#50169, openclaw/openclaw#69465 and openai/codex#18881 had it: 41 to 147 of them."""
     stubborn = f"trap '' TERM HUP; {' '.join(TRICKY)}; sleep 1000"
     with closing(Notes(folder.path / "notes")) as notes, ExitStack() as watching:

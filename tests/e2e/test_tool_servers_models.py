@@ -83,7 +83,7 @@ def results_of(body: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 @pytest.mark.needs("git")
-def test_a_model_has_one_result_for_each_call_though_a_goal_changes_and_servers_are_killed(folder: Folder) -> None:
+def test_model_has_one_result_per_call_though_goals_change_and_servers_are_killed(folder: Folder) -> None:
     notes = Notes(folder.path / "notes")
     with closing(notes), started(STEPS, folder.path) as server:
         write(folder, server, notes.path)

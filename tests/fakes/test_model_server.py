@@ -83,12 +83,12 @@ INVALID = [
 
 
 @pytest.mark.parametrize("asked", VALID)
-def test_what_a_vendor_takes_is_taken(asked: dict[str, Any]) -> None:
+def test_request_that_a_vendor_accepts_is_accepted(asked: dict[str, Any]) -> None:
     check(asked)
 
 
 @rows.each(("asked", "reason"), INVALID)
-def test_what_a_vendor_refuses_is_refused_with_the_reason(asked: dict[str, Any], reason: str) -> None:
+def test_request_that_a_vendor_refuses_is_refused_with_the_reason(asked: dict[str, Any], reason: str) -> None:
     with pytest.raises(Invalid) as caught:
         check(asked)
     assert reason in str(caught.value)
@@ -107,7 +107,7 @@ def test_steps_are_taken_in_order_and_once() -> None:
     assert player.left == ["last"]
 
 
-def test_a_step_that_may_be_taken_for_ever_is_not_left_over_at_the_end() -> None:
+def test_unlimited_step_is_not_reported_as_unused_at_the_end() -> None:
     player = script.play([{"name": "one"}, {"times": "always"}])
 
     assert player.unused == ["one"]
@@ -144,12 +144,12 @@ def test_a_model_is_matched_by_either_of_its_names() -> None:
 
 
 @pytest.mark.parametrize("wrong", ["7", [{"wen": {}}], [{"when": {"first": "x"}}], [{"reply": {"test": "x"}}]])
-def test_a_slip_in_a_script_is_told(wrong: Any) -> None:
+def test_error_in_a_script_is_reported(wrong: Any) -> None:
     with pytest.raises(BadScript):
         script.play(wrong)
 
 
-def test_ids_of_calls_follow_from_the_conversation_and_not_from_who_came_first() -> None:
+def test_ids_of_calls_depend_on_the_conversation_and_not_on_the_order_of_clients() -> None:
     step = script.play([{"reply": {"calls": [{"name": "a"}, {"name": "b"}]}, "times": "always"}]).steps[0]
 
     once, again = (chunking.calls_of(step, question()) for _ in range(2))
@@ -179,7 +179,7 @@ def test_all_steps_taken_and_all_requests_valid_is_exit_code_0(tmp_path: Path) -
     assert server.asked == [body()]
 
 
-def test_a_step_that_is_left_is_named_and_is_exit_code_1(tmp_path: Path) -> None:
+def test_unused_step_is_named_with_exit_code_1(tmp_path: Path) -> None:
     with started([{"name": "never taken"}], tmp_path) as server:
         assert server.stop() == 1
     assert server.left == ["never taken"]
@@ -195,7 +195,7 @@ def test_an_invalid_request_is_answered_with_the_reason_and_is_exit_code_1(tmp_p
     assert "tool_call_id" in answer["error"]["message"]
 
 
-def test_a_request_that_no_step_answers_is_told_so(tmp_path: Path) -> None:
+def test_request_without_a_matching_step_is_reported(tmp_path: Path) -> None:
     with started([{"model": "other"}], tmp_path) as server:
         status, answer = post(server, body(user("what now?")))
 
@@ -203,7 +203,7 @@ def test_a_request_that_no_step_answers_is_told_so(tmp_path: Path) -> None:
     assert "what now?" in answer["error"]["message"]
 
 
-def test_its_models_are_those_of_the_script(tmp_path: Path) -> None:
+def test_models_of_the_server_are_those_of_the_script(tmp_path: Path) -> None:
     with (
         started([{"model": "small"}, {"model": "small"}], tmp_path) as server,
         urllib.request.urlopen(f"{server.url}/models") as answer,

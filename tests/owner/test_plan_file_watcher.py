@@ -78,7 +78,7 @@ async def test_law_9_an_emptied_file_is_unusable_and_the_next_save_counts(watche
         assert await next_of(saves) == SavedFile(b"two")
 
 
-async def test_law_9_a_missing_file_is_unusable_after_a_while_and_not_at_once(watched: Watched, file: Path) -> None:
+async def test_law_9_missing_file_is_unusable_only_after_a_while(watched: Watched, file: Path) -> None:
     async with watched(file) as saves:
         file.unlink()
         assert await next_of(saves) == UnusableFile("p.yaml is missing")
@@ -196,7 +196,7 @@ def test_an_editor_that_had_not_seen_our_write_is_taken_as_editing_what_it_saw()
     assert find_base(bases.nearest(stale), {"goal": "y"}, written.document) == {"goal": "y", "notes": "by an agent"}
 
 
-def test_going_back_to_what_was_saved_before_is_an_undo_and_is_meant() -> None:
+def test_returning_to_an_earlier_save_is_a_deliberate_undo() -> None:
     first, second = SavedBase(b"goal: x\n", {"goal": "x"}), SavedBase(b"goal: y\n", {"goal": "y"})
     bases = SavedBases()
     bases.saved(first)

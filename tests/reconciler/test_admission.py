@@ -77,7 +77,7 @@ async def test_the_root_agent_is_held_to_the_same_terms(plan: Plan) -> None:
     assert await by(plan, ".", op("add", "/tasks/new", {"goal": "n"})) == []
 
 
-async def test_what_the_file_writes_belongs_to_the_file(plan: Plan) -> None:
+async def test_fields_written_by_the_file_belong_to_the_file(plan: Plan) -> None:
     assert await by(plan, ".", op("replace", "/tasks/a/goal", "mine")) == ["owner"]
     assert await by(plan, "a", op("remove", "/tasks/a/tasks/x")) == ["owner"]
 
@@ -93,7 +93,7 @@ async def test_an_agent_opens_nothing_to_itself(plan: Plan, field: str) -> None:
 
 
 @pytest.mark.parametrize("field", ["open", "protect", "approve"])
-async def test_what_an_agent_adds_has_nothing_in_it_that_is_for_people(plan: Plan, field: str) -> None:
+async def test_task_added_by_an_agent_holds_no_operator_only_field(plan: Plan, field: str) -> None:
     inner: JsonObject = {"goal": "n", "cwd": "a", field: ["goal"]}
     assert "scope" in await by(plan, "a", op("add", "/tasks/a/tasks/n", inner))
     assert "scope" in await by(plan, "a", op("add", "/tasks/a/tasks/n", {"goal": "n", "tasks": {"m": inner}}))
@@ -103,7 +103,7 @@ async def test_a_field_the_file_does_not_write_is_free(plan: Plan) -> None:
     assert await by(plan, "a", op("add", "/tasks/a/tasks/x/notes", "from above")) == []
 
 
-async def test_what_somebody_else_changed_since_it_was_read_is_a_conflict(plan: Plan) -> None:
+async def test_field_changed_by_another_since_it_was_read_is_a_conflict(plan: Plan) -> None:
     read = plan.rev
     await plan.patch(op("add", "/tasks/a/tasks/x/notes", "a person's"), by=HUMAN_CLI)
     verdict = await plan.patch(op("add", "/tasks/a/tasks/x/notes", "mine"), by=agent("a"), base=read)
@@ -124,26 +124,26 @@ async def test_a_conflict_shows_only_the_beginning_of_a_long_value(plan: Plan) -
     assert repr(long).startswith(shown[:-1])
 
 
-async def test_several_budgets_of_one_patch_come_out_of_one_account(plan: Plan) -> None:
+async def test_several_budgets_of_one_patch_are_charged_to_one_account(plan: Plan) -> None:
     await plan.status("task/a", {"ledger": {"tokens": account_to_json("tokens", Account(bound=Decimal(10)))}})
     ops = [op("add", f"/tasks/a/tasks/{name}", {"goal": name, "budget": {"tokens": 4}}) for name in "mno"]
     assert "budget" in await by(plan, "a", *ops), "two of them fit, all three do not"
     assert await by(plan, "a", *ops[:2]) == []
 
 
-async def test_ones_own_earlier_change_is_no_conflict(plan: Plan) -> None:
+async def test_own_earlier_change_is_not_a_conflict(plan: Plan) -> None:
     read = plan.rev
     await plan.patch(op("add", "/tasks/a/tasks/n", {"goal": "n"}), by=agent("a"))
     assert rules(await plan.patch(op("add", "/tasks/a/tasks/n/notes", "m"), by=agent("a"), base=read)) == []
 
 
-async def test_changes_elsewhere_are_no_conflict(plan: Plan) -> None:
+async def test_changes_elsewhere_are_not_a_conflict(plan: Plan) -> None:
     read = plan.rev
     await plan.patch(op("replace", "/tasks/b/goal", "other"))
     assert rules(await plan.patch(op("add", "/tasks/a/tasks/n", {"goal": "n"}), by=agent("a"), base=read)) == []
 
 
-async def test_a_person_wins_over_a_newer_change_and_is_told_what_that_took(plan: Plan) -> None:
+async def test_operator_overrides_a_newer_change_and_sees_the_overridden_value(plan: Plan) -> None:
     read = plan.rev
     await plan.patch(op("replace", "/tasks/a/notes", "an agent's"), by=agent("a"))
     verdict = await plan.patch(op("replace", "/tasks/a/notes", "mine"), base=read)
@@ -171,11 +171,11 @@ async def test_law_6_a_denied_command_stays_denied_below(plan: Plan) -> None:
 
 
 @pytest.mark.parametrize("cwd", [".", "b", "a/../b", "/etc"])
-async def test_a_childs_workspace_lies_in_its_authors(plan: Plan, cwd: str) -> None:
+async def test_childs_workspace_is_inside_its_authors(plan: Plan, cwd: str) -> None:
     assert await by(plan, "a", op("add", "/tasks/a/tasks/n", {"goal": "n", "cwd": cwd})) == ["rights"]
 
 
-async def test_all_faults_come_at_once_and_in_words_to_act_on(plan: Plan) -> None:
+async def test_all_errors_are_reported_together_in_words_to_act_on(plan: Plan) -> None:
     verdict = await plan.patch(
         op("replace", "/tasks/b/goal", "mine"),
         op("replace", "/tasks/a/tasks/x/goal", "mine"),
@@ -189,7 +189,7 @@ async def test_all_faults_come_at_once_and_in_words_to_act_on(plan: Plan) -> Non
     assert all(fault.hint for fault in verdict.faults if fault.rule != "schema")
 
 
-async def test_an_agent_that_is_gone_changes_nothing(plan: Plan) -> None:
+async def test_removed_agent_changes_nothing(plan: Plan) -> None:
     assert "scope" in await by(plan, "nobody", op("add", "/tasks/nobody", {"goal": "n"}))
 
 
@@ -197,7 +197,7 @@ async def test_the_plan_keeps_its_name(plan: Plan) -> None:
     assert rules(await plan.patch(op("replace", "/plan", "q"))) == ["schema"]
 
 
-async def test_the_faults_of_the_compiler_come_with_their_code_and_place(plan: Plan) -> None:
+async def test_errors_of_the_compiler_keep_their_code_and_place(plan: Plan) -> None:
     verdict = await plan.patch(op("add", "/tasks/a/colour", "red"))
     assert isinstance(verdict, PatchRefused)
     (fault,) = verdict.faults

@@ -29,7 +29,7 @@ def test_a_position_is_refused_when_the_plan_has_moved_on_since_it_was_read() ->
     assert "test" in fault.hint
 
 
-def test_a_test_of_the_item_vouches_for_its_position() -> None:
+def test_test_of_the_item_guarantees_its_position() -> None:
     ops = [op("test", "/tasks/a/acceptance/0/sh", "x"), op("remove", "/tasks/a/acceptance/0")]
     # The path of the test itself names the item by position, and says what must stand there.
     found = canonical_patch(DOCUMENT, ops, is_current=False)
@@ -37,7 +37,7 @@ def test_a_test_of_the_item_vouches_for_its_position() -> None:
     assert found.document["tasks"]["a"]["acceptance"] == [{"id": "lint", "sh": "y"}]
 
 
-def test_an_item_with_an_id_is_found_by_it_whatever_its_position() -> None:
+def test_item_with_an_id_is_found_by_it_at_any_position() -> None:
     found = canonical_patch(DOCUMENT, [op("replace", "/tasks/a/acceptance/lint/sh", "z")], is_current=False)
     assert not found.faults
     assert found.document["tasks"]["a"]["acceptance"][1]["sh"] == "z"
@@ -54,14 +54,14 @@ def test_the_nth_task_is_turned_into_its_id() -> None:
     assert [one.path for one in found.ops] == [("tasks", "b", "goal")]
 
 
-def test_what_is_added_under_a_number_takes_no_other_tasks_place() -> None:
+def test_task_added_under_a_number_does_not_replace_another() -> None:
     found = canonical_patch(DOCUMENT, [op("add", "/tasks/0", {"goal": "new"})], is_current=True)
     assert list(found.document["tasks"]) == ["a", "b", "0"]
     assert found.document["tasks"]["a"]["goal"] == "1"
 
 
 @pytest.mark.parametrize("token", ["²", "٣", "9" * 5_000])
-def test_digits_that_are_no_position_are_names_that_are_not_there(token: str) -> None:
+def test_digits_that_are_not_a_position_are_missing_names(token: str) -> None:
     found = canonical_patch(DOCUMENT, [op("replace", f"/tasks/{token}/goal", "z")], is_current=True)
     assert [fault.rule for fault in found.faults] == ["schema"]
 
@@ -71,14 +71,14 @@ def test_aliases_are_spelled_as_the_document_does() -> None:
     assert [one.path for one in found.ops] == [("tasks", "a", "acceptance")]
 
 
-def test_what_changes_nothing_is_left_out() -> None:
+def test_operation_without_effect_is_left_out() -> None:
     found = canonical_patch(
         DOCUMENT, [op("replace", "/goal", "all"), op("replace", "/tasks/b/goal", "2")], is_current=True
     )
     assert found.ops == ()
 
 
-def test_every_operation_that_does_not_fit_is_told_at_once() -> None:
+def test_every_operation_that_does_not_fit_is_reported_together() -> None:
     ops = [op("remove", "/tasks/x"), op("replace", "/nothing", 1), op("test", "/goal", "other")]
     found = canonical_patch(DOCUMENT, ops, is_current=True)
     assert [fault.rule for fault in found.faults] == ["schema", "schema", "conflict"]
@@ -95,6 +95,6 @@ VALUES: st.SearchStrategy[Json] = st.recursive(
 
 
 @given(st.dictionaries(st.sampled_from("ab"), VALUES), st.dictionaries(st.sampled_from("ab"), VALUES))
-def test_keyed_operations_lead_where_the_patch_led(old: JsonObject, new: JsonObject) -> None:
+def test_keyed_operations_reach_the_patchs_target(old: JsonObject, new: JsonObject) -> None:
     found = canonical_patch(old, [op("add", "", new)], is_current=True)
     assert json_patch.apply_ops(old, found.ops) == new == found.document

@@ -13,7 +13,7 @@ def test_a_short_output_is_shown_whole() -> None:
     assert truncate_output(b"one\ntwo\n", 100) == "one\ntwo\n"
 
 
-def test_a_long_output_shows_head_and_tail_at_line_ends_and_what_was_left_out() -> None:
+def test_long_output_shows_head_and_tail_at_line_ends_and_the_omitted_amount() -> None:
     output = b"\n".join(b"line %d" % n for n in range(1000))
     shown = truncate_output(output, 200)
 
@@ -23,11 +23,11 @@ def test_a_long_output_shows_head_and_tail_at_line_ends_and_what_was_left_out() 
 
 
 @given(st.binary(max_size=5000), st.integers(min_value=2, max_value=300))
-def test_what_is_shown_is_bounded_by_what_was_asked_for(output: bytes, shown_bytes: int) -> None:
+def test_shown_output_is_bounded_by_the_requested_size(output: bytes, shown_bytes: int) -> None:
     assert len(truncate_output(output, shown_bytes)) <= shown_bytes + 80
 
 
-def test_the_last_line_is_the_last_that_says_something() -> None:
+def test_last_line_is_the_last_that_is_not_blank() -> None:
     assert last_line(b"first\n  2 of 9 failed \n\n\n") == "2 of 9 failed"
     assert last_line(b"\n \n") == ""
     assert len(last_line(b"x" * 10_000)) == 200

@@ -57,7 +57,7 @@ def _edited(redis: JsonObject) -> JsonObject:
         ({"redis": {"rootfs": "root.tar"}}, "built from root.tar, up before task/integrate"),
     ],
 )
-def test_a_new_container_is_told_by_its_image_and_by_who_needs_it(
+def test_new_container_is_shown_with_its_image_and_its_dependents(
     tmp_path: Path, others: JsonObject, words: str
 ) -> None:
     new = {**DOCUMENT, "containers": {**DOCUMENT["containers"], **others}}
@@ -65,7 +65,7 @@ def test_a_new_container_is_told_by_its_image_and_by_who_needs_it(
     assert told["container/redis"].startswith(words)
 
 
-def test_a_plan_of_containers_alone_waits_for_all_of_them_and_says_nothing_of_it(tmp_path: Path) -> None:
+def test_plan_of_containers_alone_waits_for_all_of_them_silently(tmp_path: Path) -> None:
     new = {"plan": "p", "containers": {"redis": REDIS}}
     answer = Imagined(tmp_path, new).answer(Patch(HUMAN_FILE, (PatchOp("add", (), new),), 0))
     told = [(one.action, one.address, one.words) for one in answer.differences]
@@ -93,7 +93,7 @@ def test_a_plan_of_containers_alone_waits_for_all_of_them_and_says_nothing_of_it
         ({"health": {"tcp": 6379}}, "continue", "health changed; takes effect immediately, without a restart"),
     ],
 )
-def test_an_edit_says_whether_what_runs_is_replaced_changed_or_left(
+def test_edit_shows_whether_running_containers_are_replaced_changed_or_kept(
     tmp_path: Path, change: JsonObject, action: str, words: str
 ) -> None:
     assert _told(tmp_path, DOCUMENT, _edited(change)) == [(action, "container/redis", words)]
@@ -113,7 +113,7 @@ def test_a_need_counts_when_the_container_that_has_it_is_started_next(tmp_path: 
         ({**UP, "run": "exited"}, "replace", "image: redis:7 → redis:8; removed and recreated"),
     ],
 )
-def test_what_does_not_run_is_not_stopped(tmp_path: Path, seen: Json, action: str, words: str) -> None:
+def test_container_that_does_not_run_is_not_stopped(tmp_path: Path, seen: Json, action: str, words: str) -> None:
     assert _told(tmp_path, DOCUMENT, _edited({"image": "redis:8"}), seen) == [(action, "container/redis", words)]
 
 

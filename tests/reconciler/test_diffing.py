@@ -41,7 +41,7 @@ def plan(**fields: Any) -> JsonObject:
 
 
 @given(DOCUMENTS)
-def test_nothing_differs_from_itself(document: JsonObject) -> None:
+def test_document_does_not_differ_from_itself(document: JsonObject) -> None:
     live = Live()
     live.apply(document)
     assert differences(live, document) == ()
@@ -64,11 +64,11 @@ def test_deletions_come_first(old: JsonObject, new: JsonObject) -> None:
     assert actions == sorted(actions, key=lambda action: action != "cancel")
 
 
-def test_a_new_task_starts_and_its_agent_is_told_of_with_it() -> None:
+def test_new_task_starts_and_is_shown_together_with_its_agent() -> None:
     assert told(Live(), plan()) == [("start", "task/.", "Added"), ("start", "task/a", "Added")]
 
 
-def test_a_removed_task_is_cancelled_and_its_stake_is_told() -> None:
+def test_removed_task_is_cancelled_and_its_stake_is_shown() -> None:
     live = running()
     live.status("agent/a", {"used": {"turns": 7, "calls": 0}})
     (one,) = differences(live, task())
@@ -83,7 +83,7 @@ def test_a_new_goal_is_a_message_to_running_work() -> None:
     assert (one.action, one.reason, one.fields) == ("message", "ToldAsMessage", ("goal",))
 
 
-def test_a_new_goal_of_a_task_that_has_not_begun_is_just_its_goal() -> None:
+def test_new_goal_of_a_task_that_has_not_started_is_only_its_goal() -> None:
     live = Live()
     live.apply(plan())
     assert told(live, plan(goal="h")) == [("continue", "task/a", "NotBegun")]
@@ -126,7 +126,7 @@ def test_the_same_without_moved_is_an_end_and_a_start() -> None:
     assert told(running(), document) == [("cancel", "task/a", "Removed"), ("start", "task/b", "Added")]
 
 
-def test_a_task_that_comes_back_while_its_old_self_is_going_starts_later() -> None:
+def test_restored_task_whose_old_one_is_being_deleted_starts_later() -> None:
     live = running()
     live.apply(task())
     (one,) = differences(live, plan())
@@ -134,7 +134,7 @@ def test_a_task_that_comes_back_while_its_old_self_is_going_starts_later() -> No
     golden_text.said(one.words)
 
 
-def test_a_new_task_says_who_does_it_with_what_and_after_what() -> None:
+def test_new_task_is_shown_with_its_worker_command_and_needs() -> None:
     tasks: JsonObject = {
         "a": {"goal": "g", "agent": {"script": [{"done": "x"}]}},
         "b": {"goal": "h", "needs": ["a"], "run": "make integration"},
@@ -144,7 +144,7 @@ def test_a_new_task_says_who_does_it_with_what_and_after_what() -> None:
     golden_text.said(said["task/b"])
 
 
-def test_another_command_is_shown_beside_the_old_one() -> None:
+def test_changed_command_is_shown_beside_the_old_one() -> None:
     live = Live()
     live.apply(task(tasks={"a": {"goal": "g", "run": "sleep 20"}}))
     live.status("task/a", {"state": "running", "started_at": 5.0})
@@ -153,14 +153,14 @@ def test_another_command_is_shown_beside_the_old_one() -> None:
     golden_text.said(one.words)
 
 
-def test_what_has_ended_is_neither_stopped_nor_paused() -> None:
+def test_ended_task_is_neither_stopped_nor_paused() -> None:
     live = running()
     live.status("task/a", {"state": "done"})
     assert told(live, plan(cancel=True)) == [("none", "task/a", "EndedAlready")]
     assert told(live, plan(pause=True)) == [("none", "task/a", "EndedAlready")]
 
 
-def test_a_new_prompt_of_an_agent_that_a_model_moves_says_what_it_costs() -> None:
+def test_new_prompt_of_an_llm_agent_shows_its_cost() -> None:
     live = running()
     live.status("agent/a", {"transcript": {"0001": {"blob": "b", "tokens": 1200}, "0002": {"blob": "c", "tokens": 34}}})
     found = live.view.get("agent/a")

@@ -32,7 +32,7 @@ async def finish(store: Store, address: str) -> Outcome:
     return Done()
 
 
-async def test_law_3_an_address_dirtied_while_it_runs_runs_again_and_never_twice_at_once(tmp_path: Path) -> None:
+async def test_law_3_address_dirtied_while_it_runs_runs_again_and_never_in_parallel(tmp_path: Path) -> None:
     async def slow(store: Store, address: str) -> Outcome:
         await anyio.sleep(1)
         return Done()
@@ -59,7 +59,7 @@ async def test_law_3_a_second_reconcile_with_nothing_changed_writes_nothing(tmp_
         assert on.store.view.rev == rev
 
 
-async def test_law_3_what_nobody_was_woken_for_is_found_at_the_next_start(tmp_path: Path) -> None:
+async def test_law_3_change_without_a_wake_is_found_at_the_next_start(tmp_path: Path) -> None:
     async with stage(tmp_path, runs=False, task=finish) as on:
         on.put("task/a")
         on.put("task/b")
@@ -70,7 +70,7 @@ async def test_law_3_what_nobody_was_woken_for_is_found_at_the_next_start(tmp_pa
         assert [task.state for task in on.store.view.list("task")] == ["done", "done"]
 
 
-async def test_law_3_states_that_were_skipped_lead_to_the_same_end(tmp_path: Path) -> None:
+async def test_law_3_skipped_states_reach_the_same_end(tmp_path: Path) -> None:
     async def mirror(store: Store, address: str) -> Outcome:
         resource = store.view.get(address)
         if resource is not None and resource.status.get("seen") != resource.spec["n"]:
@@ -86,7 +86,7 @@ async def test_law_3_states_that_were_skipped_lead_to_the_same_end(tmp_path: Pat
         assert len(on.seen()) < 10
 
 
-async def test_a_person_is_served_before_the_backlog_of_a_start(tmp_path: Path) -> None:
+async def test_operators_change_is_served_before_the_backlog_of_a_start(tmp_path: Path) -> None:
     async with stage(tmp_path, runs=False, task=nothing) as on:
         for number in range(50):
             on.put(f"task/t{number:02}")
@@ -162,7 +162,7 @@ async def test_a_terminal_failure_waits_for_a_change(tmp_path: Path, raised: boo
         assert len(on.seen()) == 2
 
 
-async def test_our_bug_is_reported_and_stops_nobody_else(tmp_path: Path) -> None:
+async def test_internal_error_is_reported_and_stops_no_other_object(tmp_path: Path) -> None:
     async def sometimes_wrong(store: Store, address: str) -> Outcome:
         if address == "task/bad":
             raise ZeroDivisionError("ours")
@@ -179,7 +179,7 @@ async def test_our_bug_is_reported_and_stops_nobody_else(tmp_path: Path) -> None
         assert on.get("task/good").state == "done"
 
 
-async def test_a_lost_race_is_tried_again_at_once(tmp_path: Path) -> None:
+async def test_lost_race_is_retried_immediately(tmp_path: Path) -> None:
     async def races(store: Store, address: str) -> Outcome:
         resource = store.view.get(address)
         assert resource is not None
@@ -196,7 +196,7 @@ async def test_a_lost_race_is_tried_again_at_once(tmp_path: Path) -> None:
         assert anyio.current_time() < 0.1
 
 
-async def test_again_comes_back_by_itself(tmp_path: Path) -> None:
+async def test_requeued_object_comes_back_by_itself(tmp_path: Path) -> None:
     times: list[float] = []
 
     async def thrice(store: Store, address: str) -> Outcome:
@@ -210,7 +210,7 @@ async def test_again_comes_back_by_itself(tmp_path: Path) -> None:
         assert [round(time - times[0]) for time in times] == [0, 60, 120]
 
 
-async def test_what_is_deleting_and_has_no_finalizers_goes_and_wakes_owner_and_plan(tmp_path: Path) -> None:
+async def test_deleting_object_without_finalizers_goes_and_wakes_owner_and_plan(tmp_path: Path) -> None:
     async with stage(tmp_path, task=nothing, plan=nothing) as on:
         on.put(PLAN)
         on.put("task/.")
@@ -227,7 +227,7 @@ async def test_what_is_deleting_and_has_no_finalizers_goes_and_wakes_owner_and_p
         assert on.seen("plan") == [PLAN]
 
 
-async def test_a_finalizer_keeps_an_object_until_its_controller_lets_go(tmp_path: Path) -> None:
+async def test_finalizer_keeps_an_object_until_its_controller_removes_it(tmp_path: Path) -> None:
     async def tears_down(store: Store, address: str) -> Outcome:
         resource = store.view.get(address)
         if resource is not None and resource.deleting:
@@ -349,7 +349,7 @@ async def test_a_job_that_keeps_failing_is_tried_with_growing_delays(tmp_path: P
         assert gaps == sorted(gaps) and gaps[-1] > 4 * gaps[0] > 0
 
 
-async def test_a_bug_in_a_job_is_reported_and_nobody_waits_for_it(tmp_path: Path) -> None:
+async def test_internal_error_in_a_job_is_reported_and_blocks_no_waiter(tmp_path: Path) -> None:
     async def broken() -> None:
         raise ZeroDivisionError("ours")
 

@@ -46,7 +46,7 @@ def test_a_status_with_a_counter_cannot_hide_a_hot_loop_for_long() -> None:
     assert detector.delay_s("task/a", lambda: now) == 1.0
 
 
-def test_a_fight_that_goes_on_is_slowed_down_ever_more_and_forgiven_when_it_stops() -> None:
+def test_lasting_fight_is_slowed_down_more_and_more_and_forgiven_when_it_stops() -> None:
     detector, fight, now = HotLoopDetector(), ["left", "right"] * 40, 0.0
     delays = []
     for _ in range(3):

@@ -47,7 +47,7 @@ async def test_law_9_a_child_that_an_agent_added_survives_a_save_that_does_not_m
     assert plan.document["goal"] == "all of it"
 
 
-async def test_a_persons_save_wins_over_a_live_change_and_says_what_it_took(plan: Plan) -> None:
+async def test_operators_save_overrides_a_live_change_and_reports_it(plan: Plan) -> None:
     await plan.patch(op("replace", "/tasks/a/goal", "changed live"))
     verdict = await plan.save({**FILE, "tasks": {**FILE["tasks"], "a": {"goal": "changed in the file"}}})
     assert isinstance(verdict, PatchAccepted)
@@ -62,7 +62,7 @@ async def test_a_live_change_that_the_file_does_not_touch_stays(plan: Plan) -> N
     assert plan.document["tasks"]["a"]["goal"] == "changed live"
 
 
-async def test_law_9_a_protected_task_stays_when_its_lines_go_and_that_is_said(plan: Plan) -> None:
+async def test_law_9_protected_task_stays_and_is_reported_when_its_lines_go(plan: Plan) -> None:
     verdict = await plan.save(without(FILE, "g"))
     assert isinstance(verdict, PatchAccepted)
     assert plan.document["tasks"]["g"] == {"goal": "group", "tasks": {"k": {"goal": "kept", "protect": True}}}
@@ -70,7 +70,7 @@ async def test_law_9_a_protected_task_stays_when_its_lines_go_and_that_is_said(p
     assert plan.store.view.get("task/g/k") is not None
 
 
-async def test_a_protected_task_goes_once_the_flag_is_off(plan: Plan) -> None:
+async def test_protected_task_is_removed_once_the_flag_is_off(plan: Plan) -> None:
     assert isinstance(await plan.patch(op("remove", "/tasks/g/tasks/k")), PatchRefused)
     await plan.patch(op("remove", "/tasks/g/tasks/k/protect"))
     assert isinstance(await plan.save(without(FILE, "g")), PatchAccepted)
@@ -120,7 +120,7 @@ NEW: JsonObject = {
 }
 
 
-def test_no_target_is_everything() -> None:
+def test_no_target_means_everything() -> None:
     assert file_patch.select_changes(OLD, NEW, (), ()) == NEW
 
 
@@ -129,7 +129,7 @@ def test_a_target_brings_what_it_hangs_from_but_not_its_siblings() -> None:
     assert chosen == {**OLD, "tasks": {**OLD["tasks"], "c": {"goal": "2", "tasks": {"x": {"goal": "2"}}}}}
 
 
-def test_a_target_of_a_plan_that_is_not_there_yet_brings_the_plan_itself() -> None:
+def test_target_in_a_new_plan_brings_the_plan_itself() -> None:
     assert file_patch.select_changes({}, NEW, ("task/a",), ()) == {"goal": "2", "tasks": {"a": {"goal": "2"}}}
 
 
@@ -137,7 +137,7 @@ def test_a_target_that_was_removed_is_removed() -> None:
     assert file_patch.select_changes(OLD, NEW, ("task/b",), ()) == {"goal": "1", "tasks": {"a": {"goal": "1"}}}
 
 
-def test_an_exclude_keeps_what_was() -> None:
+def test_exclude_keeps_the_old_state() -> None:
     chosen = file_patch.select_changes(OLD, NEW, (), ("task/a", "task/b", "task/c/y"))
     c = {"goal": "2", "tasks": {"x": {"goal": "2"}}}
     assert chosen == {"goal": "2", "tasks": {"a": {"goal": "1"}, "b": {"goal": "1"}, "c": c}}

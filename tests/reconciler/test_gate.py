@@ -82,7 +82,7 @@ async def test_law_2_a_file_passes_the_same_rules(plan: Plan) -> None:
     assert found.status["conditions"]["FileInvalid"]["status"] == "False"
 
 
-async def test_what_would_never_run_can_be_previewed_and_is_refused_whoever_submits_it(plan: Plan) -> None:
+async def test_unrunnable_change_can_be_previewed_and_is_refused_for_every_author(plan: Plan) -> None:
     asking = {"goal": "x", "agent": {"model": "m"}}
     shown = plan.gate.preview_file(save_of({**TWO, "tasks": {"c": asking}}))
     assert (shown.faults, [one.path for one in shown.stops]) == ((), [("tasks", "c", "agent")])
@@ -93,7 +93,7 @@ async def test_what_would_never_run_can_be_previewed_and_is_refused_whoever_subm
     assert plan.document == TWO
 
 
-async def test_a_file_that_cannot_be_read_is_said_once_and_changes_nothing_else(plan: Plan) -> None:
+async def test_unreadable_file_is_reported_once_and_changes_nothing_else(plan: Plan) -> None:
     await plan.save(TWO)
     first = await plan.gate.report_file("p.yaml", "p.yaml:3:1: error")
     assert await plan.gate.report_file("p.yaml", "p.yaml:3:1: error") == first == plan.rev
@@ -132,7 +132,7 @@ async def test_only_one_of_two_patches_that_test_the_same_value_passes(plan: Pla
     assert verdict.faults[0].rule == "conflict"
 
 
-async def test_a_preview_writes_nothing_and_says_what_submitting_does(plan: Plan) -> None:
+async def test_preview_writes_nothing_and_shows_the_effect_of_submitting(plan: Plan) -> None:
     await plan.save(TWO)
     patch = Patch(HUMAN_CLI, (op("remove", "/tasks/b"),), plan.rev)
     preview = plan.gate.preview(patch)
@@ -143,7 +143,7 @@ async def test_a_preview_writes_nothing_and_says_what_submitting_does(plan: Plan
     assert preview.document == plan.document
 
 
-async def test_a_restart_of_the_gate_loses_nothing_of_who_set_what(tmp_path: Path) -> None:
+async def test_restart_of_the_gate_keeps_the_author_of_every_field(tmp_path: Path) -> None:
     async with opened(tmp_path) as plan:
         await plan.save(TWO)
         await plan.patch(op("add", "/tasks/a/tasks", {"x": {"goal": "part"}}), by=agent("a"))

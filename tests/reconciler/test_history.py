@@ -50,7 +50,7 @@ async def _document(plan: Plan, rev: int) -> JsonObject | None:
     return None if found is None else found.spec
 
 
-async def test_why_names_who_set_a_field_when_for_what_and_over_whose_value(plan: Plan) -> None:
+async def test_why_gives_author_time_reason_and_overridden_value_of_a_field(plan: Plan) -> None:
     plan.clock.at = 2_000.0
     await plan.patch(op("replace", "/tasks/a/goal", "new"), reason="it was wrong")
     why = await history.field_origin(plan.store, plan.gate.present, ("tasks", "a", "goal"))
@@ -95,7 +95,7 @@ async def test_rolling_back_what_the_file_has_no_part_in_leaves_the_file_alone(p
     assert plan.gate.present.file.get("held_back") is None
 
 
-async def test_there_is_no_way_back_to_before_the_plan_or_to_the_future(plan: Plan) -> None:
+async def test_undo_to_before_the_plan_or_to_the_future_is_refused(plan: Plan) -> None:
     for rev in (0, 99):
         with pytest.raises(TerminalError, match="plan history"):
             await plan.gate.roll_back(rev, HUMAN_CLI)

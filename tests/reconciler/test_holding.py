@@ -90,7 +90,7 @@ async def test_the_only_running_task_may_be_stopped_without_asking(plan: Plan) -
     assert isinstance(await plan.save(keeping("bcdef")), PatchAccepted)
 
 
-async def test_what_is_done_is_no_loss(plan: Plan) -> None:
+async def test_removing_done_tasks_is_not_a_loss(plan: Plan) -> None:
     for name in "bcdef":
         await plan.status(f"task/{name}", {"state": "done"})
     assert isinstance(await plan.save(keeping("a")), PatchAccepted)
@@ -107,7 +107,7 @@ async def test_a_protected_running_task_is_not_stopped_unasked(plan: Plan) -> No
     assert "protected tasks: task/a" in verdict.why
 
 
-async def test_a_person_who_has_seen_the_differences_is_not_asked_again(plan: Plan) -> None:
+async def test_operator_who_has_seen_the_differences_is_not_asked_again(plan: Plan) -> None:
     assert isinstance(await plan.save(keeping("a"), is_approved=True), PatchAccepted)
 
 
@@ -150,14 +150,14 @@ async def test_a_save_is_the_merge_base_once_it_is_approved(plan: Plan) -> None:
     assert plan.gate.present.filed == keeping("ab")
 
 
-async def test_an_approved_edit_keeps_what_changed_elsewhere_meanwhile(plan: Plan) -> None:
+async def test_approved_edit_keeps_later_changes_elsewhere(plan: Plan) -> None:
     waiting = await held(plan, "ab")
     await plan.patch(op("replace", "/tasks/a/goal", "newer"))
     assert isinstance(await plan.gate.approve(waiting.approval, HUMAN_CLI), PatchAccepted)
     assert plan.document["tasks"] == {**keeping("ab")["tasks"], "a": {**FILE["tasks"]["a"], "goal": "newer"}}
 
 
-async def test_an_edit_whose_place_changed_meanwhile_is_stale(plan: Plan) -> None:
+async def test_edit_whose_place_changed_since_is_stale(plan: Plan) -> None:
     waiting = await held(plan, "ab")
     await plan.patch(op("replace", "/tasks/f/goal", "newer"))
     verdict = await plan.gate.approve(waiting.approval, HUMAN_CLI)
@@ -176,12 +176,12 @@ async def test_a_rejected_edit_changes_nothing_and_is_recorded(plan: Plan) -> No
     assert (record.draft.type, record.draft.data["reason"]) == ("plan.rejected", "not now")
 
 
-async def test_nothing_waits_twice_or_nowhere(plan: Plan) -> None:
+async def test_nothing_is_held_twice_or_without_a_place(plan: Plan) -> None:
     with pytest.raises(TerminalError, match="plan get approvals"):
         await plan.gate.approve("approval/none", HUMAN_CLI)
 
 
-async def test_an_agents_patch_of_what_the_plan_guards_waits_and_the_agent_reads_the_answer(plan: Plan) -> None:
+async def test_agents_patch_of_guarded_fields_waits_and_the_agent_reads_the_answer(plan: Plan) -> None:
     verdict = await plan.patch(op("add", "/tasks/a/tasks", {"x": {"goal": "part"}}), by=agent("a"))
     assert isinstance(verdict, PatchHeld)
     waiting = plan.store.view.get(verdict.approval)
@@ -207,7 +207,7 @@ async def test_a_guarded_field_inside_a_whole_new_task_is_guarded_too(plan: Plan
     assert isinstance(await plan.patch(op("add", "/tasks/newer", with_agent), by=agent(".")), PatchHeld)
 
 
-async def test_a_person_needs_nobodys_yes_for_what_the_plan_guards(plan: Plan) -> None:
+async def test_operator_needs_no_approval_for_guarded_fields(plan: Plan) -> None:
     assert isinstance(await plan.patch(op("add", "/tasks/a/tasks", {"x": {"goal": "part"}})), PatchAccepted)
 
 

@@ -42,7 +42,7 @@ def test_a_hook_that_is_added_is_attached_once_however_many_agents_it_watches(fo
     ]
 
 
-def test_a_hook_that_is_taken_out_is_detached_and_that_comes_first(folder: Path) -> None:
+def test_removed_hook_is_shown_first_as_detached(folder: Path) -> None:
     new = {**DOCUMENT, "hooks": {"other": {"on": ["on-end"], "rule": [{"comment": "x"}], "copy": "none"}}}
     assert _told(folder, WATCHED, new) == [
         ("detach", "hook/guard", "no longer asked before write(*); watches 3 agents"),
@@ -50,7 +50,7 @@ def test_a_hook_that_is_taken_out_is_detached_and_that_comes_first(folder: Path)
     ]
 
 
-def test_what_changes_of_a_hook_is_told_with_both_values(folder: Path) -> None:
+def test_change_of_a_hook_is_shown_with_both_values(folder: Path) -> None:
     new = {**DOCUMENT, "hooks": {"guard": {**GUARD, "match": "write(src/**)", "timeout": 5}}}
     assert _told(folder, WATCHED, new) == [
         (
@@ -62,19 +62,19 @@ def test_what_changes_of_a_hook_is_told_with_both_values(folder: Path) -> None:
     ]
 
 
-def test_an_agent_that_comes_or_goes_brings_its_hooks_and_takes_them_without_a_word(folder: Path) -> None:
+def test_hooks_of_an_added_or_removed_agent_are_not_listed(folder: Path) -> None:
     tasks = {"a": WATCHED["tasks"]["a"], "c": {"goal": "c", "agent": AGENT, "hooks": {"mine": GUARD}}}
     told = [(action, address) for action, address, _ in _told(folder, WATCHED, {**WATCHED, "tasks": tasks})]
     assert told == [("cancel", "task/b"), ("attach", "hook/c/mine"), ("start", "task/c")]
 
 
-def test_a_hook_that_moves_with_its_task_is_no_news(folder: Path) -> None:
+def test_hook_that_moves_with_its_task_is_not_a_difference(folder: Path) -> None:
     before = {**DOCUMENT, "tasks": {"a": {"goal": "a", "agent": AGENT, "hooks": {"mine": GUARD}}}}
     after = {**DOCUMENT, "moved": {"a": "z"}, "tasks": {"z": before["tasks"]["a"]}}
     assert [action for action, _, _ in _told(folder, before, after)] == ["move"]
 
 
-def test_a_new_prompt_of_the_agent_behind_a_hook_is_told_of_that_agent(folder: Path) -> None:
+def test_new_prompt_of_the_agent_behind_a_hook_is_shown_for_that_agent(folder: Path) -> None:
     def plan(prompt: str) -> JsonObject:
         agent: JsonObject = {"model": "ollama/x", "prompt": prompt}
         return {**DOCUMENT, "hooks": {"late": {"on": ["on-end"], "agent": agent, "copy": "none"}}}

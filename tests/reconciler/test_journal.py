@@ -31,7 +31,7 @@ def spec(effect: EffectClass = EffectClass.ONCE, *, op: str = "op1", is_process:
 
 
 @dataclass
-class Desk:
+class JournalStage:
     """An owner's store, and a machine that survives the owner."""
 
     store: SqliteStore
@@ -58,61 +58,61 @@ class Desk:
 
 
 @pytest.fixture
-async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
+async def stage(tmp_path: Path) -> AsyncIterator[JournalStage]:
     async with opened(tmp_path) as made:
         yield made
 
 
 @asynccontextmanager
-async def opened(folder: Path) -> AsyncIterator[Desk]:
+async def opened(folder: Path) -> AsyncIterator[JournalStage]:
     clock = VirtualClock()
     async with SqliteStore.open(folder / "state", clock=clock, epoch=1, inline=True) as store:
         await store.append(RecordDraft("object.created", "human:cli", "task/a", (Put("task/a", Uid("u"), {}),)))
-        yield Desk(store, SimulatedMachine(clock), folder)
+        yield JournalStage(store, SimulatedMachine(clock), folder)
 
 
-async def test_a_started_call_names_its_owner_and_its_operation(desk: Desk) -> None:
-    await desk.start(spec())
+async def test_a_started_call_names_its_owner_and_its_operation(stage: JournalStage) -> None:
+    await stage.start(spec())
 
-    assert (desk.call.state, desk.call.owner, desk.call.spec["op"]) == ("Started", "task/a", "op1")
+    assert (stage.call.state, stage.call.owner, stage.call.spec["op"]) == ("Started", "task/a", "op1")
 
 
-async def test_a_settled_call_is_gone_and_an_unknown_one_stays(desk: Desk) -> None:
-    await desk.start(spec())
+async def test_settled_call_is_removed_and_an_unknown_one_is_kept(stage: JournalStage) -> None:
+    await stage.start(spec())
     unknown = CallResult(CallState.UNKNOWN, "the power went")
-    await desk.store.append(
-        RecordDraft("call.settled", "controller:task", CALL, journal.settle_changes(CALL, desk.call.uid, unknown))
+    await stage.store.append(
+        RecordDraft("call.settled", "controller:task", CALL, journal.settle_changes(CALL, stage.call.uid, unknown))
     )
-    assert (desk.call.state, desk.call.status["why"]) == ("Unknown", "the power went")
+    assert (stage.call.state, stage.call.status["why"]) == ("Unknown", "the power went")
 
     done = CallResult(CallState.SUCCEEDED)
-    await desk.store.append(
-        RecordDraft("call.settled", "controller:task", CALL, journal.settle_changes(CALL, desk.call.uid, done))
+    await stage.store.append(
+        RecordDraft("call.settled", "controller:task", CALL, journal.settle_changes(CALL, stage.call.uid, done))
     )
 
-    assert desk.store.view.get(CALL) is None
+    assert stage.store.view.get(CALL) is None
 
 
 @pytest.mark.parametrize("effect", list(EffectClass))
-async def test_what_never_began_may_begin(desk: Desk, effect: EffectClass) -> None:
-    await desk.start(spec(effect))
+async def test_operation_that_never_began_may_start(stage: JournalStage, effect: EffectClass) -> None:
+    await stage.start(spec(effect))
 
-    found = await desk.recover()
+    found = await stage.recover()
 
-    assert (desk.call.state, found.again, found.keep) == ("Authorized", (CALL,), frozenset())
-    assert not desk.machine.start("op1", ProcessCommand(str(desk.folder), shell="true")), (
+    assert (stage.call.state, found.again, found.keep) == ("Authorized", (CALL,), frozenset())
+    assert not stage.machine.start("op1", ProcessCommand(str(stage.folder), shell="true")), (
         "the old start can still happen"
     )
 
 
 @pytest.mark.parametrize("shell", ["sleep 60", "true"], ids=["running", "ended"])
-async def test_what_runs_or_ended_is_left_to_be_adopted(desk: Desk, shell: str) -> None:
-    await desk.start(spec())
-    desk.begin(shell)
+async def test_running_or_ended_operation_is_left_to_be_adopted(stage: JournalStage, shell: str) -> None:
+    await stage.start(spec())
+    stage.begin(shell)
 
-    found = await desk.recover()
+    found = await stage.recover()
 
-    assert (desk.call.state, found.adoptable, found.keep) == ("Started", (CALL,), frozenset({"op1"}))
+    assert (stage.call.state, found.adoptable, found.keep) == ("Started", (CALL,), frozenset({"op1"}))
 
 
 @pytest.mark.parametrize(
@@ -124,61 +124,61 @@ async def test_what_runs_or_ended_is_left_to_be_adopted(desk: Desk, shell: str) 
         (EffectClass.ONCE, "Unknown"),
     ],
 )
-async def test_law_5_what_was_lost_runs_again_only_where_its_class_says_so(
-    desk: Desk, effect: EffectClass, state: str
+async def test_law_5_lost_command_runs_again_only_where_its_class_allows_it(
+    stage: JournalStage, effect: EffectClass, state: str
 ) -> None:
-    await desk.start(spec(effect))
-    desk.begin("sleep 60")
-    desk.machine.kill("op1")
+    await stage.start(spec(effect))
+    stage.begin("sleep 60")
+    stage.machine.kill("op1")
 
-    await desk.recover()
+    await stage.recover()
 
-    assert desk.call.state == state
-
-
-async def test_an_effect_inside_the_owner_leaves_no_trace_and_counts_as_lost(desk: Desk) -> None:
-    await desk.start(spec(is_process=False))
-
-    found = await desk.recover()
-
-    assert (desk.call.state, found.in_doubt) == ("Unknown", (CALL,))
+    assert stage.call.state == state
 
 
-async def test_recovering_again_finds_nothing_new(desk: Desk) -> None:
-    await desk.start(spec())
-    await desk.recover()
-    rev = desk.store.view.rev
+async def test_an_effect_inside_the_owner_leaves_no_trace_and_counts_as_lost(stage: JournalStage) -> None:
+    await stage.start(spec(is_process=False))
 
-    assert await desk.recover() == journal.Recovery()
-    assert desk.store.view.rev == rev
+    found = await stage.recover()
 
-
-async def test_a_call_that_may_begin_again_gets_a_new_operation_under_the_same_address(desk: Desk) -> None:
-    await desk.start(spec())
-    await desk.recover()
-
-    await desk.start(spec(op="op2"))
-
-    assert (desk.call.state, desk.call.spec["op"], desk.call.uid) == ("Started", "op2", "c1")
+    assert (stage.call.state, found.in_doubt) == ("Unknown", (CALL,))
 
 
-async def test_a_person_settles_a_doubt_either_way(desk: Desk) -> None:
-    await desk.start(spec(is_process=False))
-    await desk.recover()
-    doubted = desk.call
+async def test_recovering_again_finds_nothing_new(stage: JournalStage) -> None:
+    await stage.start(spec())
+    await stage.recover()
+    rev = stage.store.view.rev
+
+    assert await stage.recover() == journal.Recovery()
+    assert stage.store.view.rev == rev
+
+
+async def test_rerunnable_call_gets_a_new_operation_under_the_same_address(stage: JournalStage) -> None:
+    await stage.start(spec())
+    await stage.recover()
+
+    await stage.start(spec(op="op2"))
+
+    assert (stage.call.state, stage.call.spec["op"], stage.call.uid) == ("Started", "op2", "c1")
+
+
+async def test_operator_settles_an_unknown_outcome_either_way(stage: JournalStage) -> None:
+    await stage.start(spec(is_process=False))
+    await stage.recover()
+    doubted = stage.call
 
     happened = journal.settle_unknown(doubted, happened=True)
     did_not = journal.settle_unknown(doubted, happened=False)
 
-    await desk.store.append(RecordDraft("call.reconciled", "human:cli", CALL, happened))
-    assert (desk.call.state, desk.call.status["result"]["state"]) == ("Succeeded", "Succeeded")
-    await desk.store.append(RecordDraft("call.reconciled", "human:cli", CALL, did_not))
-    assert desk.call.state == "Authorized"
+    await stage.store.append(RecordDraft("call.reconciled", "human:cli", CALL, happened))
+    assert (stage.call.state, stage.call.status["result"]["state"]) == ("Succeeded", "Succeeded")
+    await stage.store.append(RecordDraft("call.reconciled", "human:cli", CALL, did_not))
+    assert stage.call.state == "Authorized"
 
 
-async def test_what_is_not_in_doubt_cannot_be_settled(desk: Desk) -> None:
-    await desk.start(spec())
+async def test_known_outcome_cannot_be_settled(stage: JournalStage) -> None:
+    await stage.start(spec())
 
     with pytest.raises(ValueError) as caught:
-        journal.settle_unknown(desk.call, happened=True)
+        journal.settle_unknown(stage.call, happened=True)
     said(str(caught.value))

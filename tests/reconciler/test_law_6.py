@@ -59,7 +59,7 @@ OPS = st.builds(PatchOp, st.sampled_from(["add", "replace", "remove", "move", "c
 
 @settings(max_examples=sets.examples(100, 33))
 @given(st.lists(st.lists(OPS, min_size=1, max_size=3), min_size=1, max_size=4))
-def test_law_6_no_patches_of_an_agent_leave_its_subtree_or_widen_what_it_has(patches: list[list[PatchOp]]) -> None:
+def test_law_6_patches_of_an_agent_never_leave_its_subtree_or_widen_its_rights(patches: list[list[PatchOp]]) -> None:
     plan = Imagined(Path(), DOCUMENT)
     assert plan.submit(Patch(HUMAN_FILE, (PatchOp("add", (), DOCUMENT),), 0))
     before, document = plan.specs, plan.present.document

@@ -133,7 +133,7 @@ WAYS: dict[str, tuple[PatchOp, str]] = {
         *(("http://sut:80/", False), ("http://[x]:80/", False)),
     ],
 )
-def test_whoever_may_use_the_network_has_the_owner_ask_their_own_containers_alone(url: str, is_its_own: bool) -> None:
+def test_health_checks_of_networked_agents_reach_only_their_own_containers(url: str, is_its_own: bool) -> None:
     reached: JsonObject = {**DOCUMENT["tasks"]["a"], "rights": {**DOCUMENT["tasks"]["a"]["rights"], "network": "all"}}
     document: JsonObject = {**DOCUMENT, "tasks": {**DOCUMENT["tasks"], "a": reached}}
     plan = Imagined(FOLDER, document)
@@ -145,7 +145,7 @@ def test_whoever_may_use_the_network_has_the_owner_ask_their_own_containers_alon
 
 
 @rows.each("way", WAYS)
-def test_no_container_of_an_agent_has_what_the_agent_may_not(plan: Imagined, way: str) -> None:
+def test_container_of_an_agent_has_only_what_the_agent_may_have(plan: Imagined, way: str) -> None:
     op, words = WAYS[way]
 
     assert words in refusal(plan, A, op)
@@ -166,22 +166,22 @@ def test_no_container_of_an_agent_has_what_the_agent_may_not(plan: Imagined, way
     ],
     ids=["bare", "alone", "written", "read", "reached", "below", "checked"],
 )
-def test_what_lies_within_its_rights_an_agent_has(plan: Imagined, op: PatchOp) -> None:
+def test_agent_has_the_containers_within_its_rights(plan: Imagined, op: PatchOp) -> None:
     assert refusal(plan, A, op) == ""
 
 
-def test_who_has_no_container_tool_makes_none_with_a_patch(plan: Imagined) -> None:
+def test_agent_without_container_tools_cannot_create_one_with_a_patch(plan: Imagined) -> None:
     golden_text.said(refusal(plan, B, new(task="b")), "container")
 
 
-def test_its_number_is_bounded_and_what_was_made_is_its_own(plan: Imagined) -> None:
+def test_number_of_containers_is_bounded_and_created_ones_are_the_agents(plan: Imagined) -> None:
     assert refusal(plan, A, new("one"), new("two")) == ""
     assert "its rights allow 2" in refusal(plan, A, new("three"))
     golden_text.said(refusal(plan, C, PatchOp("remove", ("containers", "one"))))
     assert refusal(plan, A, PatchOp("remove", ("containers", "one")), new("three")) == ""
 
 
-def test_what_agents_made_goes_with_its_task_and_what_people_wrote_does_not(plan: Imagined) -> None:
+def test_containers_of_agents_go_with_their_task_and_operators_containers_stay(plan: Imagined) -> None:
     assert refusal(plan, A, new("one"), new("two", task="a/x"), PatchOp("add", ("tasks", "a", "tasks", "y"), Y)) == ""
     assert refusal(plan, A, new("two", task="a/y")) == ""
 

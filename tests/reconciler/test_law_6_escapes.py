@@ -219,7 +219,7 @@ def test_law_6_a_set_of_tools_is_cut_to_what_may_be_granted(plan: Imagined) -> N
     assert "files.*" not in spec["tools"]
 
 
-def test_law_6_what_a_person_said_of_powers_stands_though_no_file_says_it(plan: Imagined) -> None:
+def test_law_6_powers_set_by_an_operator_stay_though_no_file_states_them(plan: Imagined) -> None:
     assert plan.submit(Patch(A, (_child({"tools": ["read"]}, rights={"tools": ["read"]}),), plan.view.rev))
     narrower = PatchOp("replace", ("tasks", "a", "tasks", "new", "rights"), {"tools": ["read"], "grant": {"tools": []}})
     assert plan.submit(Patch(HUMAN_CLI, (narrower,), plan.view.rev))
@@ -228,7 +228,7 @@ def test_law_6_what_a_person_said_of_powers_stands_though_no_file_says_it(plan: 
     assert "human:cli" in said[0]
 
 
-def test_law_6_a_model_that_a_person_gave_with_its_url_is_inherited_and_no_other_is() -> None:
+def test_law_6_only_a_model_given_by_an_operator_with_its_url_is_inherited() -> None:
     document = {**DOCUMENT, "open": [], "tasks": {"a": {"goal": "g", "agent": {"model": "m@http://here/v1"}}}}
     plan = Imagined(FOLDER, document)
     assert plan.submit(Patch(HUMAN_FILE, (PatchOp("add", (), document),), 0))
@@ -241,7 +241,7 @@ def test_law_6_a_model_that_a_person_gave_with_its_url_is_inherited_and_no_other
     golden_text.said(plan.faults(Patch(A, (elsewhere,), plan.view.rev))[0], "http://there/v1")
 
 
-def test_law_6_children_have_the_hooks_and_the_denials_of_those_above_whatever_they_state() -> None:
+def test_law_6_children_have_the_hooks_and_denials_of_ancestors() -> None:
     # Seen elsewhere: what watched an agent did not watch its children.
     hooks = {"guard": {"on": ["before-call"], "run": "./guard"}}
     document = {**DOCUMENT, "hooks": hooks, "rights": {"deny": ["write(.git/**)"]}}

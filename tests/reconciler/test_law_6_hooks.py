@@ -106,13 +106,13 @@ def test_law_6_an_agent_attaches_hooks_to_itself_and_to_its_children(plan: Imagi
     ],
     ids=lambda op: f"{op.op} {json_pointer.render_pointer(op.path)}",
 )
-def test_law_6_no_operation_sheds_changes_or_looks_at_what_is_set_above(plan: Imagined, op: PatchOp) -> None:
+def test_law_6_no_operation_removes_changes_or_reads_inherited_hooks(plan: Imagined, op: PatchOp) -> None:
     before = plan.document
     assert _by(plan, A, op)
     assert plan.document == before
 
 
-def test_law_6_a_prompt_that_a_hook_has_is_nobodys_to_give_a_new_meaning() -> None:
+def test_law_6_agent_cannot_redefine_a_prompt_that_a_hook_uses() -> None:
     document = {**DOCUMENT, "hooks": {"careful": {"on": ["on-end"], "agent": {"model": "house/big", "prompt": "kind"}}}}
     document = {name: value for name, value in document.items() if name != "prompts"}
     plan = Imagined(FOLDER, document)
@@ -137,7 +137,7 @@ def test_law_6_a_parent_takes_off_what_it_or_the_child_attached_to_the_child(pla
     assert not _by(plan, A, PatchOp("remove", (*_of("a", "x"), "hooks", "second")))
 
 
-def test_law_6_a_hook_of_the_same_name_stands_beside_the_one_from_above(plan: Imagined) -> None:
+def test_law_6_hook_of_the_same_name_is_added_to_the_inherited_one(plan: Imagined) -> None:
     before = plan.view.get("hook/a/guard")
     assert not _by(plan, A, PatchOp("add", (*_of("a"), "hooks", "guard"), NEW))
     after = plan.view.get("hook/a/guard")
@@ -185,7 +185,7 @@ def test_law_6_an_agent_gives_a_hook_no_model_that_it_may_use_and_not_hand_on(pl
     said_in(faults, "hook/a/new", "house/big")
 
 
-def test_law_6_a_hook_attaches_hooks_to_the_agent_that_it_watches_and_that_one_does_not_shed_them(
+def test_law_6_hook_attaches_hooks_to_its_agent_which_cannot_remove_them(
     plan: Imagined,
 ) -> None:
     assert not _by(plan, HOOK, PatchOp("add", (*_of("a"), "hooks", "again"), NEW))
@@ -211,7 +211,7 @@ def test_law_6_a_new_child_has_all_hooks_that_its_parent_has(plan: Imagined) -> 
     assert behind["hooks"] == ["hook/a/new/~careful/guard"]
 
 
-def test_law_6_no_fault_tells_an_agent_which_hooks_there_are(plan: Imagined) -> None:
+def test_law_6_errors_do_not_reveal_hooks_to_an_agent(plan: Imagined) -> None:
     for name in ("guard", "careful", "gaurd"):  # One that there is and one that there is not are refused alike.
         for op in (
             PatchOp("add", (*_of("a"), "hooks", "new"), {"extends": name}),
@@ -227,7 +227,7 @@ def test_law_6_no_fault_tells_an_agent_which_hooks_there_are(plan: Imagined) -> 
             said(told)
 
 
-def test_law_6_what_people_have_a_hook_run_is_no_doing_of_the_agents_that_it_watches() -> None:
+def test_law_6_operators_program_of_a_hook_is_not_limited_by_watched_agents() -> None:
     runs: JsonObject = {"on": ["on-end"], "agent": {"run": "./decider"}}
     tasks = {"a": {**DOCUMENT["tasks"]["a"], "hooks": {"mine": {"on": ["on-end"], "run": "./mine"}, "late": runs}}}
     document = {**DOCUMENT, "hooks": {"root": runs}, "tasks": tasks}
@@ -255,14 +255,14 @@ def test_law_6_an_agent_that_attaches_a_program_no_longer_writes_it(plan: Imagin
     assert "write(a/own)" not in plan.specs["agent/b"]["rights"].get("guarded", [])
 
 
-def test_law_6_what_a_hooks_agent_has_learnt_is_nobodys_to_copy(plan: Imagined) -> None:
+def test_law_6_agent_cannot_copy_what_a_hooks_agent_has_learnt(plan: Imagined) -> None:
     copy = {"goal": "n", "cwd": "a", "agent": {"from": "~careful"}}
     assert _by(plan, A, PatchOp("add", (*_of("a"), "tasks", "new"), copy)) == ("agent `~careful` cannot be copied",)
     hook = {"on": ["on-wake"], "agent": {"as": "agent/a/~careful"}}
     assert _by(plan, A, PatchOp("add", (*_of("a", "x"), "hooks", "new"), hook))
 
 
-def test_a_person_takes_any_hook_away(plan: Imagined) -> None:
+def test_operator_can_remove_any_hook(plan: Imagined) -> None:
     assert not _by(plan, A, PatchOp("add", (*_of("a"), "hooks", "own"), NEW))
     assert not _by(
         plan, HUMAN_CLI, PatchOp("remove", (*_of("a"), "hooks", "own")), PatchOp("remove", ("hooks", "guard"))
@@ -350,7 +350,7 @@ ACTS = st.sampled_from(AUTHORS).flatmap(
 @pytest.mark.sweep
 @settings(max_examples=sets.examples(150, 50))
 @given(st.lists(ACTS, min_size=1, max_size=6))
-def test_law_6_no_sequence_of_patches_sheds_a_hook_or_changes_what_it_does(acts: list[tuple[Author, Any]]) -> None:
+def test_law_6_no_sequence_of_patches_removes_a_hook_or_changes_its_effect(acts: list[tuple[Author, Any]]) -> None:
     plan = Imagined(FOLDER, DOCUMENT)
     assert plan.submit(Patch(HUMAN_FILE, (PatchOp("add", (), DOCUMENT),), 0))
     first = _hooks(plan)
@@ -438,7 +438,7 @@ def test_law_6_an_agent_that_a_hook_asks_may_get_more_budget() -> None:
     assert _by(plan, A, PatchOp("add", (*_of("a", "rev"), "budget", "turns"), 3))
 
 
-def test_law_6_no_name_makes_another_ones_hook_ones_own() -> None:
+def test_law_6_no_name_makes_another_agents_hook_ones_own() -> None:
     plan = _watched_child({"on": ["before-call"], "run": "./guard"})
     assert plan.submit(Patch(HUMAN_FILE, (PatchOp("add", ("hooks",), {"h": RULE}),), plan.view.rev))
     beside = plan.view.get("hook/a/w/h-2")

@@ -192,7 +192,7 @@ ACTS = st.tuples(
 @settings(max_examples=sets.examples(300, 100))
 @given(st.lists(ACTS, min_size=1, max_size=5))
 @example([(AUTHORS[1], {"goal": "more", "id": "new", "rights": {"models": []}})])
-def test_law_6_nobody_gains_what_its_creator_cannot_grant(acts: list[tuple[Author, Any]]) -> None:
+def test_law_6_agent_gains_only_what_its_creator_can_grant(acts: list[tuple[Author, Any]]) -> None:
     plan = Imagined(ROOT, DOCUMENT)
     assert plan.submit(Patch(HUMAN_FILE, (PatchOp("add", (), DOCUMENT),), 0))
     first = plan.document

@@ -34,7 +34,7 @@ async def test_background_processes_of_a_finished_command_are_stopped(tmp_path: 
     assert await owner.sweep(NOTHING) == []
 
 
-async def test_a_sweep_finds_what_left_its_group_by_its_label(tmp_path: Path) -> None:
+async def test_sweep_finds_processes_that_left_their_group_by_label(tmp_path: Path) -> None:
     owner = processes(tmp_path)
     await owner.run("a", command(tmp_path, "setsid sh -c 'setsid sleep 60 &' & wait"))
 
@@ -42,7 +42,7 @@ async def test_a_sweep_finds_what_left_its_group_by_its_label(tmp_path: Path) ->
     assert process_table.labelled_processes(str(tmp_path)) == []
 
 
-async def test_a_timeout_also_stops_what_left_the_group(tmp_path: Path) -> None:
+async def test_timeout_also_stops_processes_that_left_the_group(tmp_path: Path) -> None:
     owner = processes(tmp_path)
 
     exit_ = await owner.run("a", command(tmp_path, "setsid sleep 60 & sleep 60", timeout_s=0.2))
@@ -51,7 +51,7 @@ async def test_a_timeout_also_stops_what_left_the_group(tmp_path: Path) -> None:
     assert process_table.labelled_processes(str(tmp_path)) == []
 
 
-async def test_no_file_of_a_command_grows_without_end(tmp_path: Path) -> None:
+async def test_files_of_a_command_are_bounded(tmp_path: Path) -> None:
     owner = processes(tmp_path)
 
     exit_ = await owner.run("a", command(tmp_path, "yes > big", file_bytes_max=1 << 16))
@@ -72,7 +72,7 @@ async def test_two_plans_do_not_sweep_each_other(tmp_path: Path) -> None:
     await theirs.stop("theirs")
 
 
-async def test_what_a_command_left_behind_goes_when_a_later_owner_takes_its_result(tmp_path: Path) -> None:
+async def test_leftovers_of_a_command_go_when_a_later_owner_takes_its_result(tmp_path: Path) -> None:
     owner = BegunOwner(tmp_path, "a", command(tmp_path, "sleep 60 & sleep 0.1; echo done"))
     await owner.until_begun()
     owner.kill()
@@ -111,7 +111,7 @@ async def test_the_shim_changes_nothing_for_the_command(tmp_path: Path, shell: s
     assert (exit_.code, exit_.output) == (code, output)
 
 
-async def test_a_folder_with_quotes_and_spaces_is_no_trouble(tmp_path: Path) -> None:
+async def test_folder_with_quotes_and_spaces_works(tmp_path: Path) -> None:
     folder = tmp_path / 'it\'s a "place" $HOME'
     folder.mkdir()
     owner = processes(folder)
@@ -132,7 +132,7 @@ async def test_a_command_too_long_for_the_system_is_not_started(tmp_path: Path) 
     assert exit_.ending is ExitCause.NOT_STARTED
 
 
-async def test_limits_hold_for_the_command(tmp_path: Path) -> None:
+async def test_limits_apply_to_the_command(tmp_path: Path) -> None:
     exit_ = await processes(tmp_path).run(
         "a", command(tmp_path, "ulimit -v; ulimit -t", memory_bytes_max=1 << 30, cpu_s_max=9)
     )
@@ -191,7 +191,7 @@ async def test_law_5_an_owner_killed_around_a_start_never_leads_to_a_second_run(
     assert sorted((tmp_path / "effects").read_text().split()) == sorted(begun)
 
 
-async def test_a_sweep_clears_away_what_an_earlier_owner_left_but_not_the_evidence_of_the_lost(tmp_path: Path) -> None:
+async def test_sweep_removes_an_earlier_owners_leftovers_but_not_evidence_of_the_lost(tmp_path: Path) -> None:
     owner = processes(tmp_path)
     for op in ("ended", "kept"):
         await owner.run(op, command(tmp_path, "echo hello"))

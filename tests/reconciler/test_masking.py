@@ -23,7 +23,7 @@ SECRET = 'tok"en\n-12345-ü'
         ("it is spaced out!", f"it is {MASK}!"),
     ],
 )
-def test_a_secret_is_masked_as_it_is_and_in_json_and_short_ones_are_left_alone(text: str, masked: str) -> None:
+def test_secret_is_masked_plain_and_in_json_and_short_ones_are_not_masked(text: str, masked: str) -> None:
     masks = SecretMasks([SECRET, "hunter2", "hunter22", "short", "", "  spaced out\n"])
     assert masks.mask_text(text) == masked
     assert masks.mask(text.encode()) == masked.encode()
@@ -45,6 +45,6 @@ def test_pieces_are_masked_as_the_whole_and_only_what_may_be_a_secret_waits(piec
     assert said + stream.flush() == masks.mask(b"".join(pieces))
 
 
-def test_nothing_waits_where_nothing_is_secret() -> None:
+def test_masking_without_secrets_delays_nothing() -> None:
     stream = SecretMasks(["abc"]).stream()
     assert (stream.feed(b"ab"), stream.flush()) == (b"ab", b"")

@@ -78,7 +78,7 @@ def test_an_object_keeps_its_uid_as_long_as_it_is_wanted(first: JsonObject, seco
     assert all(before.get(one.address, one.uid) == one.uid for one in live.view.everything())
 
 
-def test_what_vanished_is_marked_and_keeps_its_finalizers() -> None:
+def test_vanished_object_is_marked_and_keeps_its_finalizers() -> None:
     live = Live()
     live.apply(task(tasks={"a": task()}))
     made = live.apply(task())
@@ -88,7 +88,7 @@ def test_what_vanished_is_marked_and_keeps_its_finalizers() -> None:
     assert (found.deleting, found.finalizers) == (True, ("task",))
 
 
-def test_an_object_on_its_way_out_is_left_until_it_is_gone() -> None:
+def test_object_being_deleted_is_left_until_it_is_deleted() -> None:
     live = Live()
     live.apply(task(tasks={"a": task()}))
     live.apply(task())
@@ -100,7 +100,7 @@ def test_an_object_on_its_way_out_is_left_until_it_is_gone() -> None:
     assert live.uid("task/a") != old
 
 
-def test_children_wait_with_a_parent_whose_old_self_is_not_gone() -> None:
+def test_children_wait_with_a_parent_whose_old_object_still_exists() -> None:
     live = Live()
     family = task(tasks={"a": task(agent={}, tasks={"x": task()})})
     live.apply(family)
@@ -172,7 +172,7 @@ def test_a_task_can_move_below_another_parent() -> None:
     assert found.owner == "task/b"
 
 
-def test_nothing_moves_onto_a_task_that_stays() -> None:
+def test_nothing_moves_onto_an_existing_task() -> None:
     live = Live()
     live.apply(task(tasks={"a": task(), "b": task()}))
     uid = live.uid("task/b")
@@ -183,7 +183,7 @@ def test_nothing_moves_onto_a_task_that_stays() -> None:
     assert gone.deleting
 
 
-def test_calls_and_approvals_are_nobody_elses_to_remove() -> None:
+def test_calls_and_approvals_are_kept_by_the_materialiser() -> None:
     live = Live()
     live.apply(task())
     live.write(Put("approval/1", Uid("1"), {"kind": "patch"}, owner=PLAN), Put("lock/x", Uid("2"), {}, owner="task/."))

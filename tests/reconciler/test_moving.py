@@ -41,5 +41,5 @@ LIVE: JsonObject = {
     ],
     ids=["with what is below it", "and a child elsewhere", "not onto another", "nor what is not there"],
 )
-def test_tasks_that_move_take_all_that_is_said_of_them_along(moves: dict[str, str], expected: JsonObject) -> None:
+def test_moved_tasks_take_all_references_to_them_along(moves: dict[str, str], expected: JsonObject) -> None:
     assert move_tasks(LIVE, moves) == {"tasks": expected}

@@ -15,7 +15,7 @@ def stamped(tree: JsonObject, rev: int, author: Author, *paths: str) -> JsonObje
     return merged
 
 
-def test_a_stamp_stands_for_everything_below_it() -> None:
+def test_stamp_covers_everything_below_it() -> None:
     tree = stamped({}, 1, HUMAN_FILE, "/tasks")
     assert field_ownership.last_change(tree, ("tasks", "a", "goal")) == FieldStamp(1, HUMAN_FILE)
     assert field_ownership.last_change(tree, ("goal",)) is None
@@ -40,7 +40,7 @@ def test_changes_at_above_and_below_count_as_changes_of_a_path() -> None:
     assert field_ownership.changes_since(tree, ("tasks", "a", "goal"), 1) == []
 
 
-def test_ids_that_come_and_go_leave_nothing_behind() -> None:
+def test_created_and_removed_ids_leave_nothing_behind() -> None:
     tree = stamped({}, 1, HUMAN_FILE, "/tasks")
     for rev in range(2, 20):
         tree = stamped(tree, rev, UI, f"/tasks/n{rev}")

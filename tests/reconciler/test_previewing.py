@@ -59,7 +59,7 @@ async def test_approval_of_an_outdated_preview_does_not_apply_it(plan: Plan) -> 
     assert [fault.rule for fault in verdict.faults] == ["stale"]
 
 
-async def test_work_going_on_does_not_make_a_preview_stale(plan: Plan) -> None:
+async def test_running_work_does_not_make_a_preview_stale(plan: Plan) -> None:
     preview = saved(plan, TWO)
     await plan.status("task/a", {"state": "running"})
     assert isinstance(await plan.gate.submit_saved(preview), PatchAccepted)
@@ -76,7 +76,7 @@ async def test_a_preview_of_another_plan_is_refused(plan: Plan, tmp_path: Path) 
 @pytest.mark.parametrize(
     "raw", [None, [], {}, {"version": 99}, {"version": 1}, {"version": 1, "plan": "p", "patch": 3}]
 )
-def test_what_is_no_saved_preview_is_said_to_be_none(raw: Json) -> None:
+def test_invalid_saved_preview_is_reported(raw: Json) -> None:
     with pytest.raises(InvalidPreview) as caught:
         preview.preview_from_json(raw)
     said(str(caught.value))

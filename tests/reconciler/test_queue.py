@@ -118,7 +118,7 @@ def test_success_starts_the_delays_again() -> None:
     assert queue.retry("task/a") == 1.0
 
 
-def test_the_failures_of_a_job_are_not_those_of_its_owner() -> None:
+def test_failures_of_a_job_are_not_those_of_its_owner() -> None:
     queue = AddressQueue(Time(), backoff=Backoff(1.0, 60.0, 0.0))
     queue.retry("task/a", key="job")
     queue.retry("task/a", key="job")
@@ -126,7 +126,7 @@ def test_the_failures_of_a_job_are_not_those_of_its_owner() -> None:
     assert queue.retry("task/a") == 1.0
 
 
-def test_law_4_newer_intent_ends_a_back_off_at_once() -> None:
+def test_law_4_newer_intent_ends_a_back_off_immediately() -> None:
     queue = AddressQueue(Time())
     queue.retry("task/a")
     assert queue.pop() is None
@@ -136,7 +136,7 @@ def test_law_4_newer_intent_ends_a_back_off_at_once() -> None:
     assert queue.pop() == "task/a"
 
 
-def test_within_a_priority_the_first_to_come_is_served_first() -> None:
+def test_within_a_priority_the_oldest_is_served_first() -> None:
     queue = AddressQueue(Time())
     for address in ("task/b", "task/a", "task/c", "task/a"):
         queue.add(address)

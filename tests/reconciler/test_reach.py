@@ -38,7 +38,7 @@ async def by(plan: Plan, who: str, *ops: PatchOp) -> list[str]:
 
 
 @pytest.mark.parametrize("path", ["/tasks/b/tasks/n/cwd", "/tasks/b/tasks/n/env"])
-async def test_a_command_elsewhere_or_with_another_environment_is_another_command(tmp_path: Path, path: str) -> None:
+async def test_command_elsewhere_or_with_another_environment_is_another_command(tmp_path: Path, path: str) -> None:
     below: JsonObject = {"n": {"run": "make", "cwd": "b"}}
     reader: JsonObject = {**SCRIPT, "rights": {"tools": ["read", "plan_patch"]}}
     async with real(tmp_path) as plan:
@@ -74,7 +74,7 @@ async def test_a_check_reads_and_asks_nothing_that_its_author_may_not(tmp_path: 
         assert await by(plan, "a", op("add", "/tasks/a/tasks", {"n": {**below, "acceptance": near}})) == []
 
 
-async def test_a_lock_that_an_agent_asks_for_lies_in_its_own_workspace(tmp_path: Path) -> None:
+async def test_lock_requested_by_an_agent_is_inside_its_own_workspace(tmp_path: Path) -> None:
     async with real(tmp_path) as plan:
         await plan.save({"plan": "p", "tasks": {"a": {"goal": "g", "agent": SCRIPT, "cwd": "a"}}})
         below: JsonObject = {"goal": "n", "agent": SCRIPT, "cwd": "a"}
@@ -91,7 +91,7 @@ async def test_law_11_an_agent_does_not_grow_the_plan_past_what_a_file_may_have(
         assert await by(plan, "a", op("remove", "/tasks/a/notes")) == []
 
 
-async def test_an_outside_agent_is_a_command_and_what_the_owner_knows_is_given_by_people(tmp_path: Path) -> None:
+async def test_cli_agent_is_a_command_and_secrets_of_the_owner_are_granted_by_operators(tmp_path: Path) -> None:
     shell: JsonObject = {**SCRIPT, "rights": {"tools": ["task", "plan_patch", "shell(echo *)"]}}
     reader: JsonObject = {**SCRIPT, "rights": {"tools": ["read", "plan_patch"]}}
     async with real(tmp_path) as plan:
@@ -206,7 +206,7 @@ async def test_a_file_that_an_agent_may_name_is_bound_by_its_rights_to_read(tmp_
         assert await by(plan, "a", op("add", "/tasks/a/tasks", below)) == ["schema"]
 
 
-async def test_a_file_that_an_agent_named_leads_nowhere_else_once_a_link_is_in_its_place(tmp_path: Path) -> None:
+async def test_file_named_by_an_agent_is_not_followed_once_it_is_a_link(tmp_path: Path) -> None:
     _laid_out(tmp_path)
     below: JsonObject = {"n": {"goal": "n", "agent": {**SCRIPT, "prompt": "file:a/role.md"}}}
     async with real(tmp_path) as plan:
@@ -217,7 +217,7 @@ async def test_a_file_that_an_agent_named_leads_nowhere_else_once_a_link_is_in_i
         assert await by(plan, "a", op("add", "/tasks/a/notes", "n")) == ["schema"]
 
 
-async def test_who_is_led_out_of_where_its_maker_works_names_no_file_there(tmp_path: Path) -> None:
+async def test_child_led_out_of_its_makers_folder_can_name_no_file_there(tmp_path: Path) -> None:
     _laid_out(tmp_path)
     async with real(tmp_path) as plan:
         child: JsonObject = {"goal": "n", "agent": WORKING, "cwd": "a/way"}

@@ -35,9 +35,7 @@ def folder(tmp_path: Path) -> Path:
         ("secret:only-file", "only-file from file"),
     ],
 )
-def test_a_value_is_what_its_place_holds_and_a_variable_comes_before_a_file(
-    folder: Path, written: str, value: str
-) -> None:
+def test_value_is_read_from_its_place_and_a_variable_precedes_a_file(folder: Path, written: str, value: str) -> None:
     assert secrets.resolve_value(written, ENV, folder) == value
 
 
@@ -51,14 +49,12 @@ def test_a_value_is_what_its_place_holds_and_a_variable_comes_before_a_file(
         ("secret:", "never written out"),
     ],
 )
-def test_what_is_not_there_is_told_by_its_place(folder: Path, written: str, said: str) -> None:
+def test_missing_secret_is_reported_by_its_place(folder: Path, written: str, said: str) -> None:
     with pytest.raises(secrets.SecretMissing, match=said):
         secrets.resolve_value(written, ENV, folder)
 
 
-def test_what_was_put_in_the_place_of_a_file_with_a_secret_is_not_read(
-    folder: Path, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_replacement_of_a_secret_file_is_not_read(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     outside = tmp_path_factory.mktemp("outside")
     (outside / "key").write_text("the owner's own")
     (folder / "link").symlink_to(outside / "key")

@@ -45,7 +45,7 @@ def test_a_status_that_leaves_the_signal_alone_does_not_wake_referrers() -> None
     assert world.woken(status("task/a", signal=3)) == ["task/a", "task/.", "task/b"]
 
 
-def test_an_object_that_is_gone_wakes_its_last_owner_and_its_referrers() -> None:
+def test_deleted_object_wakes_its_last_owner_and_its_referrers() -> None:
     world = World(put("task/."), put("task/a", owner="task/."), put("task/b", refs=("task/a",)))
 
     assert world.woken(Drop("task/a", Uid("u"))) == ["task/a", "task/.", "task/b"]

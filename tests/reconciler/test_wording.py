@@ -42,16 +42,16 @@ LONG = "python3 -m pipeline --input data/raw/2024 --output data/clean/2024 --job
         ("mind", {"kind": "script", "steps": [1, 2]}, {"kind": "script", "steps": [1]}, "script: ends after step 1"),
     ],
 )
-def test_a_change_says_what_became_what(field: str, before: Json, after: Json, words: str) -> None:
+def test_change_shows_the_old_and_the_new_value(field: str, before: Json, after: Json, words: str) -> None:
     assert describe.describe_change(field, before, after) == words
 
 
-def test_of_long_commands_only_what_differs_is_shown_with_a_little_around_it() -> None:
+def test_long_commands_show_only_the_difference_with_some_context() -> None:
     after = {"kind": "run", "shell": LONG.replace("clean/2024", "clean/2025")}
     words = describe.describe_change("work", {"kind": "run", "shell": LONG}, after)
     around = "… data/raw/2024 --output {} --jobs 8 …"
     assert words == f"run: {around.format('data/clean/2024')} → {around.format('data/clean/2025')}"
 
 
-def test_a_command_of_many_lines_is_told_by_its_first() -> None:
+def test_command_of_many_lines_is_shown_by_its_first() -> None:
     assert describe.describe_command({"shell": "set -e\nmake\n"}) == "set -e …"

@@ -61,7 +61,7 @@ async def running(stage: Stage) -> AsyncIterator[Stage]:
         group.cancel_scope.cancel()
 
 
-async def test_no_more_jobs_run_than_the_pool_allows() -> None:
+async def test_pool_never_runs_more_jobs_than_it_allows() -> None:
     async with running(Stage(tools=2)) as stage:
         for key in "abc":
             stage.start(key)
@@ -160,7 +160,7 @@ async def test_a_key_may_be_started_again_after_its_queued_job_was_cancelled() -
         assert sorted(stage.ran) == ["a", "b"]
 
 
-async def test_a_wider_bound_takes_effect_at_once() -> None:
+async def test_wider_bound_takes_effect_immediately() -> None:
     async with running(Stage(tools=1)) as stage:
         stage.start("a")
         stage.start("b")
@@ -205,9 +205,7 @@ async def test_stopping_the_plane_lets_running_jobs_clean_up() -> None:
     [(TransientError("NoLuck", "later"), Failed), (ZeroDivisionError("ours"), Bug)],
     ids=["world", "bug"],
 )
-async def test_a_job_that_raises_is_told_as_a_fault_and_stops_nobody(
-    error: Exception, kind: type[AttemptFailure]
-) -> None:
+async def test_job_that_raises_is_reported_and_stops_no_other(error: Exception, kind: type[AttemptFailure]) -> None:
     faults: list[tuple[str, str, AttemptFailure]] = []
 
     async def broken() -> None:

@@ -20,7 +20,7 @@ def test_parsing_and_printing_are_inverse(one: Address) -> None:
 
 
 @given(st.text(max_size=12) | st.builds(lambda kind, rest: f"{kind}/{rest}", st.sampled_from(sorted(KINDS)), st.text()))
-def test_what_parses_prints_as_it_was(text: str) -> None:
+def test_parsed_address_prints_unchanged(text: str) -> None:
     try:
         one = address.parse_address(text)
     except BadAddress as error:
@@ -31,13 +31,13 @@ def test_what_parses_prints_as_it_was(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "task", "task/", "/a", "tusk/a", "task//a", "task/a/", "task/a//b"])
-def test_what_is_no_address_is_refused_with_a_hint(text: str) -> None:
+def test_invalid_address_is_refused_with_a_hint(text: str) -> None:
     with pytest.raises(BadAddress):
         address.parse_address(text)
 
 
 @given(addresses, ids)
-def test_a_child_lies_within_its_parent_and_not_the_other_way(one: Address, name: str) -> None:
+def test_child_is_within_its_parent_and_not_the_other_way_round(one: Address, name: str) -> None:
     child = one.child(name)
     assert child.parent == one
     assert child.name == name
@@ -54,7 +54,7 @@ def test_the_root_prints_as_a_dot() -> None:
     assert address.task_address().name == "."
 
 
-def test_ids_that_only_begin_alike_are_not_within_each_other() -> None:
+def test_ids_with_a_common_prefix_are_not_within_each_other() -> None:
     assert not address.task_address("front").is_within(address.task_address("fro"))
     assert address.agent_address("a", "b").is_within(address.task_address("a"))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from planloop.schemas.objects.container import ENTRYPOINT_CAPABILITIES, PASSES_MODES, Mount, default_capabilities
 
 
-def test_what_a_container_mounts_decides_which_capabilities_it_has() -> None:
+def test_mounts_of_a_container_decide_its_capabilities() -> None:
     read, write, named = Mount("/r", host="r", is_read_only=True), Mount("/w", host="w"), Mount("/v", volume="v")
 
     assert default_capabilities([]) == default_capabilities([named]) == ENTRYPOINT_CAPABILITIES

@@ -18,10 +18,10 @@ def test_a_time_is_the_sum_of_its_parts(text: str, expected: float) -> None:
 @pytest.mark.parametrize(
     "text", ["", "90", "s", "soon", "1h30", "1w", "-5s", "1h,5m", "9" * 400 + "d", "9" * 1_000_100 + "d"], ids=len
 )
-def test_what_is_no_time_has_no_seconds(text: str) -> None:
+def test_invalid_duration_has_no_seconds(text: str) -> None:
     assert quantities.parse_duration(text) is None
 
 
 @pytest.mark.parametrize("digits", [400, 1_000_100])
-def test_a_time_without_end_is_none(digits: int) -> None:
+def test_infinite_duration_is_invalid(digits: int) -> None:
     assert quantities.parse_duration("9" * digits + "d") is None

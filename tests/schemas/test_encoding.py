@@ -38,13 +38,13 @@ loose = st.recursive(scalars, lambda inner: st.lists(inner) | st.dictionaries(ke
 
 
 @given(values)
-def test_what_is_read_back_and_printed_again_has_the_same_bytes(value: Any) -> None:
+def test_decoded_value_is_encoded_to_the_same_bytes(value: Any) -> None:
     for encode in (canonical_json.encode, canonical_json.canonical_bytes):
         assert encode(canonical_json.decode(encode(value))) == encode(value)
 
 
 @given(loose)
-def test_a_key_that_is_no_text_is_printed_as_the_plain_encoder_reads_it(value: Any) -> None:
+def test_non_string_key_is_printed_as_by_the_plain_encoder(value: Any) -> None:
     assert canonical_json.encode(value) == canonical_json.encode(json.loads(_plain(value)))
 
 
@@ -63,7 +63,7 @@ def test_the_bytes_are_those_of_the_plain_encoder_but_for_small_numbers(value: A
         *([None, "\u02ff\u2fff\x7f"], [None, 0xCBFF], [None, 0xCB7F], {"a": None, "b": 2**64}),
     ],
 )
-def test_what_orjson_refuses_or_may_take_for_something_else_is_printed_as_by_the_plain_encoder(value: Any) -> None:
+def test_value_that_orjson_refuses_or_misreads_is_printed_as_by_the_plain_encoder(value: Any) -> None:
     assert canonical_json.encode(value) == _plain(value)
 
 
@@ -77,7 +77,7 @@ def test_a_small_number_has_one_form_however_it_comes(value: float, text: bytes)
     assert canonical_json.canonical_bytes({1: value}) == b'{"1":' + text + b"}"
 
 
-def test_what_is_nested_too_deeply_for_orjson_is_printed_all_the_same() -> None:
+def test_value_nested_too_deeply_for_orjson_is_printed_too() -> None:
     value: Any = "x"
     for _ in range(600):
         value = [value]
@@ -98,7 +98,7 @@ def test_key_order_is_kept_by_encode_and_ignored_by_canonical(value: dict[str, A
 
 
 @given(values)
-def test_a_line_break_never_stands_in_the_text(value: Any) -> None:
+def test_text_never_contains_a_line_break(value: Any) -> None:
     assert b"\n" not in canonical_json.encode(value)
 
 
@@ -116,7 +116,7 @@ class _Value:
         *({1, 2}, b"x", object(), _Value(), datetime(2026, 1, 1, tzinfo=UTC), Decimal(1)),
     ],
 )
-def test_what_is_no_json_is_refused(value: Any) -> None:
+def test_invalid_json_is_refused(value: Any) -> None:
     for encode in (canonical_json.encode, canonical_json.canonical_bytes, canonical_json.encode_text):
         with pytest.raises((ValueError, TypeError)):
             encode(value)

@@ -74,7 +74,7 @@ def test_the_schema_refuses_what_one_map_alone_shows_to_be_wrong(name: str) -> N
     assert not jsonschema.Draft7Validator(plan_schema()).is_valid(plan)
 
 
-def test_the_schema_takes_letters_of_every_script_where_only_those_of_ascii_are_words() -> None:
+def test_schema_accepts_letters_of_every_script_with_ascii_word_classes() -> None:
     # Editors read `\\w` as JavaScript does.
     pattern = re.compile(ID_PATTERN, re.ASCII)
     assert all(pattern.search(id_) for id_ in ("größe", "日本語", "v1.2", "a-b_c", "0"))

@@ -39,7 +39,7 @@ def test_the_encoding_of_a_short_text_is_recognised(encoding: str, text: str, ho
 
 
 @rows.each("encoding", MARKED)
-def test_a_byte_order_mark_is_no_text_and_is_stored_again(encoding: str) -> None:
+def test_byte_order_mark_is_not_text_and_is_stored_again(encoding: str) -> None:
     content = "one\r\n日本".encode(encoding)
     found = decode_file_text(content)
     assert found is not None and found.text == "one\r\n日本"
@@ -56,11 +56,11 @@ BINARY = (
 
 
 @rows.each("content", BINARY)
-def test_a_binary_file_is_no_text(content: bytes) -> None:
+def test_binary_file_is_not_text(content: bytes) -> None:
     assert decode_file_text(content) is None and file_text.is_binary(content)
 
 
-def test_bytes_that_the_encoding_does_not_have_are_shown_escaped_and_stored_unchanged() -> None:
+def test_bytes_outside_the_encoding_are_shown_escaped_and_stored_unchanged() -> None:
     content = "é ü ✓\n".encode() + b"bad \xe9 byte\n"
     found = decode_file_text(content)
     assert found is not None and found.raw_count == 1 and "bad \\xe9 byte" in found.shown
@@ -121,7 +121,7 @@ REWRITTEN = (
 
 
 @rows.each(("text", "new", "wanted"), REWRITTEN)
-def test_a_file_that_is_written_over_keeps_its_line_ends(text: str, new: str, wanted: str) -> None:
+def test_overwritten_file_keeps_its_line_ends(text: str, new: str, wanted: str) -> None:
     assert rewrite_text(text, new) == wanted
     assert rewrite_text(wanted, new) == wanted, "the same again changes nothing"
 

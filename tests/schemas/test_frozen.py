@@ -58,11 +58,11 @@ def test_values_are_equal_when_their_compared_fields_are_and_only_in_one_class()
     assert hash(Single(1.5)) == hash(Single(1.5))
 
 
-def test_it_prints_as_the_standard_one_does() -> None:
+def test_frozen_class_prints_like_a_standard_dataclass() -> None:
     assert repr(Quick(1, "n", {"a": 1})) == repr(Standard(1, "n", {"a": 1})).replace("Standard", "Quick")
 
 
-def test_defaults_are_made_anew_for_each() -> None:
+def test_defaults_are_created_for_each_instance() -> None:
     first = Quick(1)
     first.tags["a"] = 1
 
@@ -97,7 +97,7 @@ def test_a_missing_argument_is_named() -> None:
         Quick()  # type: ignore[call-arg]
 
 
-def test_a_field_without_a_default_after_one_with_it_is_refused() -> None:
+def test_field_without_a_default_after_one_with_it_is_refused() -> None:
     with pytest.raises(AssertionError) as caught:
 
         @frozen
@@ -116,13 +116,13 @@ class Secret:
     number: int
 
 
-def test_a_member_that_only_says_how_it_is_shown_has_no_default() -> None:
+def test_annotation_only_member_has_no_default() -> None:
     with pytest.raises(TypeError, match="key"):
         Secret(number=1)  # type: ignore[call-arg]
     assert repr(Secret("k", 1)) == "Secret(number=1)"
 
 
-def test_what_is_computed_when_it_is_made_is_refused() -> None:
+def test_computed_default_is_refused() -> None:
     with pytest.raises(AssertionError, match="init=False"):
 
         @mutable
@@ -212,7 +212,7 @@ class Cached:
     kept: list[int] = field(default_factory=list, compare=False)
 
 
-def test_what_is_mutable_is_set_where_it_has_a_member_and_is_no_key() -> None:
+def test_mutable_record_allows_setting_its_members_and_is_not_hashable() -> None:
     one, other = Count("a"), Count("a")
     one.count += 1
     one.seen.append(1)
@@ -230,7 +230,7 @@ def test_what_is_mutable_is_set_where_it_has_a_member_and_is_no_key() -> None:
     assert repr(other) == "Count(name='a', count=0, seen=[])"
 
 
-def test_members_are_given_by_name_as_they_are() -> None:
+def test_members_are_passed_by_name() -> None:
     tags = {"a": 1}
     found = members(Quick(1, tags=tags))
 

@@ -133,19 +133,19 @@ FAULTS: list[tuple[Json, str, str, str]] = [
 
 
 @rows.each(("pattern", "value"), FITS, ids=str)
-def test_a_value_that_fits_is_told_by_no_words(pattern: Json, value: Json) -> None:
+def test_matching_value_gives_no_message(pattern: Json, value: Json) -> None:
     assert list(pattern_problems(pattern)) == []
     assert find_mismatch(pattern, value) == ""
 
 
 @rows.each(("pattern", "value", "words"), DIFFERS, ids=str)
-def test_a_value_that_does_not_fit_is_told_with_its_place(pattern: Json, value: Json, words: str) -> None:
+def test_mismatch_is_reported_with_its_place(pattern: Json, value: Json, words: str) -> None:
     assert list(pattern_problems(pattern)) == []
     assert words in find_mismatch(pattern, value)
 
 
 @pytest.mark.parametrize(("pattern", "at", "code", "cure"), FAULTS, ids=str)
-def test_a_pattern_that_cannot_be_asked_has_a_place_and_a_cure(pattern: Json, at: str, code: str, cure: str) -> None:
+def test_invalid_pattern_is_reported_with_a_place_and_a_fix(pattern: Json, at: str, code: str, cure: str) -> None:
     (fault,) = pattern_problems(pattern)
 
     assert ("".join(f"/{name}" for name in fault.at), fault.code) == (at, code)
@@ -153,16 +153,16 @@ def test_a_pattern_that_cannot_be_asked_has_a_place_and_a_cure(pattern: Json, at
 
 
 @pytest.mark.parametrize("pattern", ["/(/", {"not": "/(/"}])
-def test_a_bad_expression_that_only_came_of_filling_fits_nothing_and_its_opposite_neither(pattern: Json) -> None:
+def test_expression_invalid_only_after_filling_matches_nothing_even_negated(pattern: Json) -> None:
     with pytest.raises(BadPattern, match="not closed"):
         find_mismatch(pattern, "x")
 
 
-def test_a_list_without_end_is_no_set() -> None:
+def test_list_longer_than_the_bound_is_not_a_set() -> None:
     said(find_mismatch({"set": [1]}, list(range(100_000))))
 
 
-def test_an_expression_that_takes_years_elsewhere_answers_at_once() -> None:
+def test_pattern_that_is_exponential_elsewhere_answers_quickly() -> None:
     assert find_mismatch("/^(a+)+$/", "a" * 5_000 + "b") != ""
 
 

@@ -27,7 +27,7 @@ def test_a_moved_object_keeps_all_but_its_address() -> None:
     assert (new.uid, new.generation, new.status, new.finalizers) == (A, old.generation, old.status, ("task",))
 
 
-def test_both_addresses_are_said_to_have_changed() -> None:
+def test_both_addresses_are_reported_as_changed() -> None:
     draft = RecordDraft("object.updated", "controller:plan", "plan/p", (Move("task/a", A, "task/b"),))
     assert record.fold_record(dict(BEFORE), Record(7, 0.0, 1, draft)) == ("task/a", "task/b")
 
@@ -37,7 +37,7 @@ def test_nothing_moves_onto_another_object() -> None:
     assert folded(Move("task/a", A, "task/b"), after=both) == both
 
 
-def test_an_object_that_is_gone_does_not_move() -> None:
+def test_deleted_object_does_not_move() -> None:
     assert folded(Move("task/a", B, "task/b"), after=BEFORE) == BEFORE
 
 

@@ -68,7 +68,7 @@ def test_a_call_pattern_that_covers_another_allows_what_it_allows() -> None:
         ("a", "/a"),
     ],
 )
-def test_a_glob_does_not_cover_what_leads_elsewhere(wide: str, narrow: str) -> None:
+def test_glob_does_not_cover_a_path_that_resolves_elsewhere(wide: str, narrow: str) -> None:
     assert not covers_path(wide, narrow)
 
 

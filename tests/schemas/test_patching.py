@@ -120,7 +120,7 @@ def test_an_operation_survives_printing(op: PatchOp) -> None:
         ({"op": "move", "path": "/a"}, "needs `from`"),
     ],
 )
-def test_an_operation_that_is_none_is_refused_in_words(raw: Any, words: str) -> None:
+def test_invalid_operation_is_refused_with_a_message(raw: Any, words: str) -> None:
     with pytest.raises(PatchFailed, match=words) as caught:
         op_from_json(3, raw)
     assert caught.value.index == 3

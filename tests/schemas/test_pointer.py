@@ -20,7 +20,7 @@ def test_printing_and_parsing_are_inverse(path: tuple[str, ...]) -> None:
 
 
 @given(st.text(max_size=8))
-def test_what_parses_prints_to_a_pointer_that_means_the_same(text: str) -> None:
+def test_parsed_pointer_prints_to_an_equivalent_one(text: str) -> None:
     try:
         path = json_pointer.parse_pointer(text)
     except BadPointer:
@@ -38,7 +38,7 @@ def test_the_examples_of_the_standard() -> None:
 
 
 @pytest.mark.parametrize("text", ["/foo/2", "/foo/-", "/foo/01", "/foo/x", "/bar", "/foo/0/x", "/foo/²"])
-def test_a_pointer_that_leads_nowhere_names_the_first_missing_token(text: str) -> None:
+def test_unresolved_pointer_names_the_first_missing_token(text: str) -> None:
     with pytest.raises(BadPointer, match="nothing at"):
         json_pointer.value_at({"foo": ["bar", "baz"]}, json_pointer.parse_pointer(text))
     assert not json_pointer.has_value({"foo": ["bar", "baz"]}, json_pointer.parse_pointer(text))

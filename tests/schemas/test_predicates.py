@@ -24,7 +24,7 @@ LANGUAGE: Final = Vocabulary[Json](
 )
 
 
-def test_a_map_of_words_matches_if_all_its_words_hold() -> None:
+def test_map_of_predicates_matches_if_all_hold() -> None:
     assert LANGUAGE.matches({"over": 3, "even": True}, 4)
     assert not LANGUAGE.matches({"over": 3, "even": True}, 5)
     assert LANGUAGE.mismatch({"over": 5, "even": True}, 3, "/n") == "/n is not over 5"

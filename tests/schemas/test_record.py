@@ -95,7 +95,7 @@ def test_folding_names_exactly_what_it_changed(history: list[Record]) -> None:
 
 
 @given(st.lists(changes, max_size=4))
-def test_law_7_changes_with_unknown_uids_leave_everything_as_it_was(late: list[Change]) -> None:
+def test_law_7_changes_with_unknown_uids_change_nothing(late: list[Change]) -> None:
     kept = Resource("task/a", Uid("live"), 1, {}, {})
     objects = {"task/a": kept}
     fenced = tuple(change for change in late if isinstance(change, SetStatus | Mark | Drop | Move))
@@ -130,7 +130,7 @@ def test_a_moved_object_keeps_its_uid_and_is_found_by_late_writes() -> None:
     assert (objects["task/b"].state, objects["task/b"].generation, list(objects)) == ("done", 3, ["task/b"])
 
 
-def test_a_form_from_the_future_is_not_read_as_something_else() -> None:
+def test_form_of_a_newer_version_is_not_misread() -> None:
     with pytest.raises(KeyError):
         change_from_json({"teleport": "task/a", "uid": "u1"})
 

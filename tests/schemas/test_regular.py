@@ -25,11 +25,11 @@ def patterns(draw: st.DrawFn) -> str:
 
 
 @given(pattern=patterns(), text=st.text(alphabet="abx1. \n_é", max_size=20))
-def test_it_finds_what_pythons_own_finds(pattern: str, text: str) -> None:
+def test_linear_regex_finds_what_pythons_finds(pattern: str, text: str) -> None:
     assert compile_linear_regex(pattern).found_in(text) == (re.search(pattern, text, re.MULTILINE) is not None)
 
 
-def test_capitals_do_not_matter_where_the_pattern_says_so() -> None:
+def test_case_is_ignored_where_the_pattern_says_so() -> None:
     assert compile_linear_regex("(?i)force").found_in("git push --FORCE")
     assert not compile_linear_regex("force").found_in("git push --FORCE")
 
@@ -54,7 +54,7 @@ def test_capitals_do_not_matter_where_the_pattern_says_so() -> None:
         ("\\", "not supported"),
     ],
 )
-def test_what_is_not_to_be_had_is_told(pattern: str, fault: str) -> None:
+def test_unsupported_expression_is_reported(pattern: str, fault: str) -> None:
     with pytest.raises(UnsupportedRegex, match=re.escape(fault)):
         compile_linear_regex(pattern)
 
@@ -63,7 +63,7 @@ GREEDY = ["(a+)+$", "(a|a)*x", "(.*)*x", "(a|b|ab)*c", "a*a*a*a*a*a*a*x", "(a|b)
 
 
 @pytest.mark.parametrize("pattern", GREEDY)
-def test_what_makes_others_think_for_ever_is_done_within_the_time_of_a_test(pattern: str) -> None:
+def test_pattern_that_is_exponential_elsewhere_finishes_quickly(pattern: str) -> None:
     text = "ab" * (limits.RULE_TEXT_CHARS_MAX // 4) + "a" * (limits.RULE_TEXT_CHARS_MAX // 2)
 
     assert not compile_linear_regex(pattern).found_in(text + "!")

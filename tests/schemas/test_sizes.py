@@ -33,7 +33,7 @@ def test_a_letter_alone_is_what_docker_takes_it_for(text: str, size_bytes: int) 
 
 
 @pytest.mark.parametrize("text", ["", "much", "5 i", "5iB", "-5MB", "1e3", "5PB"])
-def test_what_is_no_size_is_none(text: str) -> None:
+def test_invalid_size_is_rejected(text: str) -> None:
     assert quantities.parse_size(text) is None
     assert not re.fullmatch(quantities.SIZE_PATTERN, text)
 
@@ -47,7 +47,7 @@ def test_a_size_is_shown_in_the_unit_that_it_was_written_in(size_bytes: int, tex
 
 
 @given(st.integers(min_value=0, max_value=1 << 50))
-def test_what_is_shown_is_exact(size_bytes: int) -> None:
+def test_printed_size_is_exact(size_bytes: int) -> None:
     shown = quantities.format_exact_size(size_bytes).replace(",", "").removesuffix(" bytes")
 
     assert quantities.parse_size(shown) == size_bytes

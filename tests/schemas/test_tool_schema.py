@@ -163,7 +163,7 @@ def test_a_schema_that_contains_itself_is_shown_once() -> None:
     assert made["properties"]["kids"]["items"] == {"type": "object", "properties": {}}
 
 
-def test_what_cannot_be_said_in_the_subset_is_described() -> None:
+def test_constraint_outside_the_subset_is_described() -> None:
     assert of_property({"enum": [1, 2]}) == {"type": "integer", "description": "One of 1, 2."}
     assert of_property({"type": "string", "format": "uri", "description": "Where."}) == {
         "type": "string",
@@ -200,5 +200,5 @@ def test_names_that_the_plan_uses_stay() -> None:
     assert rename_properties(parameters, ("$path",)) == (parameters, {})
 
 
-def test_numbers_that_json_does_not_have_are_left_out() -> None:
+def test_numbers_outside_json_are_left_out() -> None:
     assert drop_non_finite({"a": INF, "b": [NAN, 1, {"c": -INF}]}) == {"b": [1, {}]}

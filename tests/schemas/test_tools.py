@@ -11,11 +11,11 @@ def test_every_tool_that_a_plan_may_name_is_there_and_none_is_without_a_name() -
     assert BUILT_IN_TOOLS.keys() == TOOLS.keys()
 
 
-def test_whatever_every_agent_has_is_a_tool() -> None:
+def test_common_tool_of_every_agent_exists() -> None:
     assert set(CORE_TOOLS) <= TOOLS.keys()
 
 
-def test_tools_whose_calls_patterns_tell_apart_say_what_a_call_is_about() -> None:
+def test_tools_with_call_patterns_name_the_subject_of_a_call() -> None:
     arguments = {"path": "a", "command": "b", "url": "http://c/d", "uri": "e", "server": "f"}
     told = {name for name, tool in BUILT_IN_TOOLS.items() if UNDECIDED not in tool.subjects(arguments)}
     exact = {name for name, tool in BUILT_IN_TOOLS.items() if tool.exact(arguments) is not None}

@@ -43,7 +43,7 @@ def test_steps_are_one_thing_each_in_the_order_in_which_they_stand() -> None:
     )
 
 
-def test_what_stands_after_the_last_action_of_never_is_the_forbidden_state() -> None:
+def test_state_after_the_last_action_of_never_is_the_forbidden_state() -> None:
     check = check_of(
         never=[SEE, {"press": "/x/"}, {"see": "in"}, {"gone": "pass-field"}], **{"and": {"see": "refusal"}}
     )
@@ -68,13 +68,13 @@ def test_cells_are_known_after_their_grid() -> None:
     assert isinstance(check.steps[1].does, ClickElement) and check.steps[1].does.target.cell == CellTarget("g", 2, 3)
 
 
-def test_contexts_have_steps_of_their_own() -> None:
+def test_contexts_have_their_own_steps() -> None:
     check = check_of(contexts=["A", "B"], can=[{"A": [{"press": "/x/"}, SEE]}, {"B": {**SEE, "within": "1s"}}, SEE])
 
     assert [(step.who, step.within_s) for step in check.steps] == [("A", None), ("A", None), ("B", 1.0), ("", None)]
 
 
-def test_own_names_stand_beside_the_shipped_ones_and_may_be_beside_each_other() -> None:
+def test_own_names_extend_the_shipped_ones_and_may_refer_to_each_other() -> None:
     lexicon = {
         "a-field": {"role": "textbox", "place": {"before": "b-field"}},
         "b-field": {"place": {"after": "a-field"}, "role": "textbox", "or": [{"type": "url"}, {"key": "Enter"}]},
@@ -130,9 +130,7 @@ def test_own_names_stand_beside_the_shipped_ones_and_may_be_beside_each_other() 
         ({"can": [SEE], "lexicon": {"a": {"key": "x", "role": "y"}}}, ("lexicon", "a", "key"), "`key` beside others"),
     ],
 )
-def test_everything_that_cannot_be_done_is_told_where_it_stands(
-    arguments: JsonObject, at: tuple[str, ...], words: str
-) -> None:
+def test_every_impossible_step_is_reported_at_its_place(arguments: JsonObject, at: tuple[str, ...], words: str) -> None:
     check, faults = parse_web_check(arguments)
 
     assert check is None
@@ -158,7 +156,7 @@ def test_a_flow_is_reused_with_all_its_steps() -> None:
     assert [step.written for step in check.steps] == ["press /in/", "see ada", "reload", "see ada"]
 
 
-def test_flows_that_reuse_each_other_end_in_a_fault() -> None:
+def test_flows_that_reuse_each_other_are_an_error() -> None:
     flows = {"a": [{"reuse": "b"}], "b": [{"reuse": "a"}, SEE]}
 
     _, faults = parse_web_check({"can": [{"reuse": "a"}]}, flows)

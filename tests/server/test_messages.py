@@ -22,7 +22,7 @@ tasks:
 
 
 @pytest.mark.anyio
-async def test_a_message_that_is_sent_again_before_the_first_is_answered_goes_once(tmp_path: Path) -> None:
+async def test_message_resent_before_its_answer_goes_once(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         await here.apply(PLAN)
         place = PlanPaths("arena", next(tmp_path.rglob("log.db")).parent)

@@ -10,7 +10,7 @@ from planloop.server.stream_hub import StreamHub
 pytestmark = pytest.mark.anyio
 
 
-async def test_who_begins_to_listen_in_the_middle_of_a_reply_is_told_its_beginning() -> None:
+async def test_listener_that_joins_during_a_reply_gets_its_beginning() -> None:
     hearing = StreamHub()
     silent, reply = hearing.begin("agent/b", 1, "b"), hearing.begin("agent/a", 7, "a.1")
     hearing.tell(reply, "once ")
@@ -31,7 +31,7 @@ async def test_who_begins_to_listen_in_the_middle_of_a_reply_is_told_its_beginni
         await each.aclose()
 
 
-async def test_of_a_long_reply_its_newest_end_is_kept() -> None:
+async def test_newest_end_of_a_long_reply_is_kept() -> None:
     hearing = StreamHub()
     reply = hearing.begin("agent/a", 1, "a.1")
     for number in range(limits.STREAM_CHARS_MAX // 4):

@@ -51,7 +51,7 @@ VIEW = MemoryView(
         ),
     ],
 )
-def test_each_step_is_a_patch_of_the_tasks_that_are_named(do: str, named: list[str], steps: ControlSteps) -> None:
+def test_each_step_is_a_patch_of_the_named_tasks(do: str, named: list[str], steps: ControlSteps) -> None:
     assert control_steps(VIEW, DOCUMENT, do, named) == steps
 
 
@@ -63,7 +63,7 @@ def test_each_step_is_a_patch_of_the_tasks_that_are_named(do: str, named: list[s
         ("container/db", Exit.NOT_FOUND, "plan get containers"),
     ],
 )
-def test_what_is_no_task_is_told_with_a_cure(named: str, code: Exit, cure: str) -> None:
+def test_unknown_task_is_reported_with_a_fix(named: str, code: Exit, cure: str) -> None:
     with pytest.raises(CommandError) as halt:
         control_steps(VIEW, DOCUMENT, "resume", [named])
     assert (halt.value.exit, cure in halt.value.hint) == (code, True)

@@ -161,7 +161,7 @@ def test_each_ruling_is_a_patch_that_has_its_effect_to_the_end(name: str) -> Non
     check(story)
 
 
-def test_the_task_of_the_one_that_waits_says_which_conflict_stands_and_how_a_person_ends_it() -> None:
+def test_waiting_task_names_its_conflict_and_how_an_operator_ends_it() -> None:
     story = played(CASES["release"].text)
     puts = (
         change.merge.get("conditions", {}).get("Ready") or {}
@@ -190,7 +190,7 @@ def test_law_5_a_crash_at_any_write_changes_nothing_of_what_a_ruling_brings_abou
         check(story)
 
 
-def test_a_conflict_that_nobody_answers_goes_to_the_next_above_and_then_to_a_person_and_no_further() -> None:
+def test_unanswered_conflict_goes_to_the_next_ancestor_then_to_an_operator() -> None:
     text = deep(holder="- sleep: 400\n- done: x")
     story = played(text)
     raised = [data["before"] for data in records(story, "conflict.raised")]
@@ -299,7 +299,7 @@ tasks:
 """
 
 
-def test_two_that_wait_for_each_other_are_told_apart_at_once_and_it_becomes_a_conflict() -> None:
+def test_deadlock_is_detected_immediately_and_becomes_a_conflict() -> None:
     front = """
         - sleep: 2
         - call: {lock: {paths: [other.py]}}
@@ -360,7 +360,7 @@ def family(front: str, back: str, judges: tuple[str, ...]) -> str:
         ("front", "a/b/c/back", (".",)),
     ],
 )
-def test_a_conflict_between_cousins_comes_before_the_lowest_agent_above_both(
+def test_conflict_between_cousins_goes_to_their_lowest_common_ancestor(
     front: str, back: str, judges: tuple[str, ...]
 ) -> None:
     story = played(family(front, back, judges))
@@ -370,7 +370,7 @@ def test_a_conflict_between_cousins_comes_before_the_lowest_agent_above_both(
     check(story)
 
 
-def test_without_any_agent_above_a_person_is_asked_and_the_wait_ends_by_itself() -> None:
+def test_conflict_without_an_agent_above_asks_an_operator_and_the_wait_ends() -> None:
     text = plan("how: release", "- sleep: 400\n- done: x", WRITES)
     story = played(text[text.index("tasks:") :])
     assert [data["before"] for data in records(story, "conflict.opened")] == ["person"]
@@ -379,7 +379,7 @@ def test_without_any_agent_above_a_person_is_asked_and_the_wait_ends_by_itself()
     check(story)
 
 
-def test_of_many_that_wait_for_one_holder_the_first_speaks_for_all() -> None:
+def test_first_of_many_waiters_for_one_holder_speaks_for_all() -> None:
     wait = [{"sleep": 1}, {"call": {"write": {"path": PATH, "content": "x"}}}, {"expect": {}}, {"done": "x"}]
     front = [{"call": {"lock": {"paths": [PATH]}}}, {"sleep": 60}, {"done": "x"}]
     tree: JsonObject = {"front": {"goal": "f", "agent": {"script": front}}}
@@ -395,7 +395,7 @@ def test_of_many_that_wait_for_one_holder_the_first_speaks_for_all() -> None:
     [("cancelled", "done"), ("restarted", "done"), ("the waiting agent starts again", "done")],
 )
 @pytest.mark.sweep
-def test_a_call_that_is_kept_back_goes_on_whatever_becomes_of_the_first_through_crashes(edit: str, back: str) -> None:
+def test_held_call_continues_whatever_happens_to_the_first_despite_crashes(edit: str, back: str) -> None:
     text = plan("how: sequence", "- sleep: 60\n- done: x", WRITES)
     match edit:
         case "cancelled":
@@ -414,7 +414,7 @@ def test_a_call_that_is_kept_back_goes_on_whatever_becomes_of_the_first_through_
         assert {one.state for one in story.objects.values() if one.kind == "conflict"} <= {"over"}
 
 
-def test_an_order_is_kept_by_the_holder_too_and_is_taken_out_of_the_plan_when_the_first_has_ended() -> None:
+def test_order_binds_the_holder_too_and_is_removed_when_the_first_has_ended() -> None:
     front = f"""
         - when: {{message: "release`"}}
           call: {{release: {{}}}}
@@ -437,7 +437,7 @@ def test_an_order_is_kept_by_the_holder_too_and_is_taken_out_of_the_plan_when_th
     check(story)
 
 
-def test_who_said_how_long_it_would_wait_waits_no_longer_for_one_that_goes_first() -> None:
+def test_bounded_wait_is_not_extended_for_an_agent_that_goes_first() -> None:
     takes = [f"{{lock: {{paths: [{PATH}], wait_s: {wait_s}}}}}" for wait_s in (9, 0, 20)]
     refused = "- expect: {error: Locked, contains: task/front goes first}"
     back = "\n".join(f"- call: {take}\n{refused}" for take in takes)
@@ -447,7 +447,7 @@ def test_who_said_how_long_it_would_wait_waits_no_longer_for_one_that_goes_first
     check(story)
 
 
-def test_a_call_that_is_kept_back_goes_on_when_its_task_gets_another_name() -> None:
+def test_held_call_continues_when_its_task_is_renamed() -> None:
     text = plan("how: sequence", "- sleep: 60\n- done: x", WRITES)
     renamed = "moved: {back: last}\n" + text.replace("  back:\n", "  last:\n")
     story = played(text, edits=(Edit(20.0, renamed),))

@@ -147,7 +147,7 @@ def check_in_the_end(story: Story) -> None:
 
 @pytest.mark.sweep(keep=3)
 @pytest.mark.parametrize("seed", range(24))
-def test_whatever_agents_and_judges_do_nobody_waits_for_ever_and_each_conflict_is_one(seed: int) -> None:
+def test_no_agent_waits_forever_and_each_conflict_is_one_for_any_agents_and_judges(seed: int) -> None:
     story = played(seed)
     check_always(story.log)
     check_in_the_end(story)
@@ -165,7 +165,7 @@ def test_the_same_with_an_owner_that_dies_again_and_again(seed: int) -> None:
 
 @pytest.mark.sweep(keep=2)
 @pytest.mark.parametrize("seed", range(12))
-def test_the_same_while_a_person_restarts_pauses_and_cancels_them(seed: int) -> None:
+def test_invariants_hold_while_an_operator_restarts_pauses_and_cancels(seed: int) -> None:
     chance = random.Random(seed)
     first, second = chance.sample(CHILDREN, 2)
     edits = (
@@ -178,5 +178,5 @@ def test_the_same_while_a_person_restarts_pauses_and_cancels_them(seed: int) -> 
     check_in_the_end(story)
 
 
-def test_there_are_conflicts_in_those_stories() -> None:
+def test_random_stories_contain_conflicts() -> None:
     assert sum(check_always(played(seed).log) for seed in range(2)) > 0

@@ -12,9 +12,9 @@ from planloop.schemas import limits
 from planloop.schemas.frozen import remade
 from tests import golden_text
 from tests.product import LISTENING, EngineErrorReason, EngineFailed, ProcessCommand, Record, SetStatus
+from tests.simulation.container_stories import NAMES, ContainerStory, Death, Outside, simulate_containers
 from tests.simulation.harness import Crash, Edit, Point, drawn
 from tests.simulation.simulated_engine import SimulatedDaemon, SimulatedEngine
-from tests.simulation.yards import NAMES, Death, Outside, YardStory, simulate_yard
 
 PARTS = 4
 STACK = """
@@ -52,7 +52,7 @@ CLEAN = {
 }
 
 
-def states(story: YardStory) -> dict[str, str]:
+def states(story: ContainerStory) -> dict[str, str]:
     return dict(story.states("task", "container"))
 
 
@@ -60,8 +60,8 @@ def db(daemon: SimulatedDaemon) -> str:
     return NAMES.container("db")
 
 
-def test_a_stack_comes_up_in_order_and_goes_when_the_plan_is_over() -> None:
-    story = simulate_yard(STACK)
+def test_stack_starts_in_order_and_is_removed_when_the_plan_is_over() -> None:
+    story = simulate_containers(STACK)
 
     assert states(story) == CLEAN
     assert story.lines("effects") == ["t"]
@@ -70,41 +70,41 @@ def test_a_stack_comes_up_in_order_and_goes_when_the_plan_is_over() -> None:
 
 
 def test_one_seed_gives_one_story() -> None:
-    first, second = simulate_yard(STACK, seed=7), simulate_yard(STACK, seed=7)
+    first, second = simulate_containers(STACK, seed=7), simulate_containers(STACK, seed=7)
 
     assert [(record.at, record.draft) for record in first.log] == [(record.at, record.draft) for record in second.log]
 
 
 @pytest.mark.parametrize("seed", range(1, 6))
 def test_law_3_any_order_of_events_ends_in_one_state(seed: int) -> None:
-    assert states(simulate_yard(STACK, seed=seed)) == CLEAN
+    assert states(simulate_containers(STACK, seed=seed)) == CLEAN
 
 
 @pytest.mark.sweep
 @pytest.mark.parametrize("point", ["before-commit", "after-commit"])
 @pytest.mark.parametrize("part", range(PARTS))
 def test_law_5_an_owner_that_dies_at_any_write_leaves_nothing_and_changes_nothing(point: Point, part: int) -> None:
-    commits = simulate_yard(STACK).commits
+    commits = simulate_containers(STACK).commits
 
     for commit in range(1 + part, commits + 1, PARTS):
-        story = simulate_yard(STACK, crashes=[Crash(commit, point)])
+        story = simulate_containers(STACK, crashes=[Crash(commit, point)])
         assert (states(story), story.lines("effects")) == (CLEAN, ["t"]), f"{commit} {point}"
 
 
 @pytest.mark.sweep
 @pytest.mark.parametrize("point", ["before", "after"])
-def test_law_5_an_owner_that_dies_at_any_call_of_the_engine_leaves_nothing_and_changes_nothing(
+def test_law_5_owner_killed_at_any_engine_call_leaves_and_changes_nothing(
     point: Literal["before", "after"],
 ) -> None:
-    calls = simulate_yard(STACK).calls
+    calls = simulate_containers(STACK).calls
 
     for call in range(1, calls + 1):
-        story = simulate_yard(STACK, deaths=[Death(call, point)])
+        story = simulate_containers(STACK, deaths=[Death(call, point)])
         assert (states(story), story.lines("effects")) == (CLEAN, ["t"]), f"{call} {point}"
 
 
 @pytest.mark.sweep
-def test_one_whose_owner_died_before_it_was_in_all_of_its_networks_comes_into_all() -> None:
+def test_container_whose_owner_died_before_it_joined_its_networks_joins_all() -> None:
     text = HOLDS.replace("RESTART", ", networks: [front, back]")
     seen: list[list[str]] = []
 
@@ -113,7 +113,7 @@ def test_one_whose_owner_died_before_it_was_in_all_of_its_networks_comes_into_al
         seen.append([] if found is None else list(found.networks))
 
     for call in range(1, 8):
-        simulate_yard(text, deaths=[Death(call)], outside=[Outside(20, look)])
+        simulate_containers(text, deaths=[Death(call)], outside=[Outside(20, look)])
 
     assert seen == [[NAMES.network("front"), NAMES.network("back")]] * 7
 
@@ -128,7 +128,7 @@ def test_a_secret_that_a_health_check_prints_is_not_in_the_status() -> None:
     ill = f"health: {{cmd: [sh, -c, 'echo no {secret}; exit 1']}}, env: {{A: 'secret:TOKEN'}}"
     text = HOLDS.replace("RESTART", "").replace("health: {cmd: [echo, well]}", ill).replace("[db]", "[]")
 
-    story = simulate_yard(text, prepare=prepare)
+    story = simulate_containers(text, prepare=prepare)
 
     golden_text.said(story.objects["container/db"].status["probed"]["said"])
 
@@ -146,7 +146,7 @@ def test_a_secret_that_is_printed_in_two_pieces_is_in_no_file_of_the_plan() -> N
     text = HOLDS.replace("RESTART", ", env: {A: 'secret:TOKEN'}").replace(", health: {cmd: [echo, well]}", "")
     text = text.replace('[sleep, "10000"]', "[sh, -c, 'echo hush-this-; sleep 1; echo is-one']").replace("[db]", "[]")
 
-    simulate_yard(text, prepare=prepare, outside=[Outside(20, look)])
+    simulate_containers(text, prepare=prepare, outside=[Outside(20, look)])
 
     assert found == [["•••\n"]]
 
@@ -158,18 +158,18 @@ def test_a_health_check_that_the_engine_refuses_is_one_that_fails() -> None:
 
     text = HOLDS.replace("RESTART", "").replace("[echo, well]", "[refused]").replace("[db]", "[]")
 
-    story = simulate_yard(text, prepare=lambda daemon: daemon.programs.append(refusing))
+    story = simulate_containers(text, prepare=lambda daemon: daemon.programs.append(refusing))
 
     assert story.objects["container/db"].status["probed"]["said"] == "the engine refused: no"
 
 
 @pytest.mark.parametrize(("tells", "state", "at_s"), [("ok", "healthy", (1, 2)), ("never", "unhealthy", (180, 181))])
-def test_one_that_comes_up_is_looked_at_soon_and_has_its_intervals_to_get_there(
+def test_starting_container_is_probed_soon_and_has_its_intervals_to_start(
     tells: str, state: str, at_s: tuple[float, float]
 ) -> None:
     health = f"health: {{cmd: [test, -f, {tells}], interval: 60s}}"
     text = STACK.replace("health: {cmd: [test, -f, ok]}", health).replace("containers: [app], ", "")
-    story = simulate_yard(text.replace("sleep 2;", "sleep 300;"))
+    story = simulate_containers(text.replace("sleep 2;", "sleep 300;"))
 
     told = [record for record in story.log if record.draft.subject == "container/db" and record.draft.data]
     began = next(record.at for record in told if record.draft.data["state"] == "preparing")
@@ -181,17 +181,19 @@ def test_law_5_many_deaths_in_one_life_change_nothing_of_the_end(seed: int) -> N
     chance = random.Random(seed)
     deaths = [Death(call, chance.choice(("before", "after"))) for call in chance.sample(range(1, 30), 6)]
 
-    story = simulate_yard(STACK, seed=seed, crashes=drawn(chance, 6, 80), deaths=deaths)
+    story = simulate_containers(STACK, seed=seed, crashes=drawn(chance, 6, 80), deaths=deaths)
 
     assert story.owners > 3
     assert (states(story), story.lines("effects")) == (CLEAN, ["t"])
 
 
-def test_what_was_edited_begins_with_no_failures() -> None:
+def test_edited_container_starts_with_no_failures() -> None:
     text = HOLDS.replace("RESTART", ", restart: always")
     kills = [Outside(at_s, lambda daemon: daemon.kill(db(daemon))) for at_s in (4, 7, 11, 20)]
 
-    story = simulate_yard(text, outside=kills, edits=[Edit(16, text.replace(", restart", ", env: {A: b}, restart"))])
+    story = simulate_containers(
+        text, outside=kills, edits=[Edit(16, text.replace(", restart", ", env: {A: b}, restart"))]
+    )
 
     changes = [change for record in story.log for change in record.draft.changes if isinstance(change, SetStatus)]
     assert [change.merge["failures"] for change in changes if change.merge.get("failures")] == [1, 2, 3, 1]
@@ -208,7 +210,7 @@ def named(daemon: SimulatedDaemon, name: str) -> str:
 
 
 @pytest.mark.parametrize("death", [0, 12])
-def test_one_that_the_engine_does_not_answer_about_holds_up_no_other(death: int) -> None:
+def test_container_the_engine_does_not_answer_about_delays_no_other(death: int) -> None:
     states_then: list[str] = []
     text = HOLDS.replace("RESTART}", "}\n  app: {image: busybox:1, cmd: [sleep, '10000'], restart: always}")
     outside = [
@@ -218,7 +220,7 @@ def test_one_that_the_engine_does_not_answer_about_holds_up_no_other(death: int)
         Outside(25, lambda daemon: daemon.stuck.clear()),
     ]
 
-    story = simulate_yard(text, outside=outside, deaths=[Death(death, "after")])
+    story = simulate_containers(text, outside=outside, deaths=[Death(death, "after")])
 
     assert states(story) == {"task/.": "done", "task/t": "done", "container/db": "removed", "container/app": "removed"}
     assert states_then == ["running"]
@@ -245,10 +247,10 @@ OUTSIDE = {
 
 @pytest.mark.parametrize("what", OUTSIDE)
 @pytest.mark.parametrize("death", [0, 6, 9])
-def test_what_others_do_is_made_good(what: str, death: int) -> None:
+def test_external_changes_are_repaired(what: str, death: int) -> None:
     outside, restart = OUTSIDE[what]
 
-    story = simulate_yard(HOLDS.replace("RESTART", restart), outside=outside, deaths=[Death(death, "after")])
+    story = simulate_containers(HOLDS.replace("RESTART", restart), outside=outside, deaths=[Death(death, "after")])
 
     assert states(story) == {"task/.": "done", "task/t": "done", "container/db": "removed"}
 
@@ -268,12 +270,12 @@ def renamed(daemon: SimulatedDaemon) -> None:
 
 
 @pytest.mark.parametrize("death", [None, *range(6, 12)])
-def test_what_carries_copied_labels_is_left_and_what_is_renamed_stays_ours(death: int | None) -> None:
+def test_container_with_copied_labels_is_left_and_a_renamed_one_stays_ours(death: int | None) -> None:
     """Under every owner: the one that sees it happen, and one that comes after."""
     outside = [Outside(10, renamed), Outside(12, lambda daemon: daemon.kill("renamed")), Outside(16, copied)]
     deaths = [] if death is None else [Death(death, "after")]
 
-    story = simulate_yard(
+    story = simulate_containers(
         HOLDS.replace("RESTART", ", restart: always"), outside=outside, deaths=deaths, strangers=["copy"]
     )
 
@@ -282,17 +284,17 @@ def test_what_carries_copied_labels_is_left_and_what_is_renamed_stays_ours(death
     assert len(made) == 3, "others', ours, and the copy"
 
 
-def test_one_that_others_ended_and_that_is_not_restarted_has_failed_and_says_how() -> None:
-    story = simulate_yard(HOLDS.replace("RESTART", ""), outside=OUTSIDE["stopped"][0])
+def test_container_ended_by_others_without_restart_has_failed_with_a_reason() -> None:
+    story = simulate_containers(HOLDS.replace("RESTART", ""), outside=OUTSIDE["stopped"][0])
 
     assert states(story)["container/db"] == "failed"
     golden_text.said(story.why("container/db"))
 
 
-def test_a_need_that_fails_fails_who_needs_it_with_its_last_words() -> None:
+def test_failed_need_fails_its_dependents_with_its_last_words() -> None:
     edit = Edit(60, ENDS.replace("RESTART", "").replace("exit 3", "exit 0"))
 
-    story = simulate_yard(ENDS.replace("RESTART", ""), edits=[edit])
+    story = simulate_containers(ENDS.replace("RESTART", ""), edits=[edit])
 
     said = [record.draft.data for record in story.log if record.draft.subject == "container/app"]
     assert {
@@ -304,10 +306,10 @@ def test_a_need_that_fails_fails_who_needs_it_with_its_last_words() -> None:
     assert len(story.log) < 120, "a plan that failed with its container rests"
 
 
-def test_one_that_fails_again_and_again_is_started_ever_more_rarely() -> None:
+def test_repeatedly_failing_container_is_started_less_and_less_often() -> None:
     edit = Edit(100, ENDS.replace("RESTART", "").replace("exit 3", "exit 0"))
 
-    story = simulate_yard(ENDS.replace("RESTART", ", restart: on-failure"), edits=[edit])
+    story = simulate_containers(ENDS.replace("RESTART", ", restart: on-failure"), edits=[edit])
 
     address = "container/db"
     starts = [one for one in story.daemon.told if one.action == "start" and one.labels["planloop.address"] == address]
@@ -315,9 +317,9 @@ def test_one_that_fails_again_and_again_is_started_ever_more_rarely() -> None:
     assert states(story)["task/t"] == "done"
 
 
-def test_a_port_that_is_taken_is_said_and_had_when_it_is_free() -> None:
+def test_taken_port_is_reported_and_used_when_it_is_free() -> None:
     text = HOLDS.replace("RESTART", ", ports: {'5432': 80}")
-    story = simulate_yard(
+    story = simulate_containers(
         text,
         prepare=lambda daemon: daemon.taken_ports.add(5432),
         outside=[Outside(20, lambda daemon: daemon.taken_ports.clear())],
@@ -327,16 +329,16 @@ def test_a_port_that_is_taken_is_said_and_had_when_it_is_free() -> None:
     assert states(story)["task/t"] == "done"
 
 
-def test_an_image_that_is_nowhere_is_said_once_and_another_one_tried_when_it_is_named() -> None:
+def test_missing_image_is_reported_once_and_a_newly_named_one_is_tried() -> None:
     text = HOLDS.replace("RESTART", "")
-    story = simulate_yard(text.replace("busybox:1", "none:1"), edits=[Edit(60, text)])
+    story = simulate_containers(text.replace("busybox:1", "none:1"), edits=[Edit(60, text)])
 
     assert reasons(story).count("NoImage") == 1
     assert story.daemon.calls.count("pull") == 1
     assert states(story)["task/t"] == "done"
 
 
-def reasons(story: YardStory) -> list[str]:
+def reasons(story: ContainerStory) -> list[str]:
     """Those of the states that the container came to."""
     return [
         str(record.draft.data["reason"])
@@ -346,7 +348,7 @@ def reasons(story: YardStory) -> list[str]:
 
 
 def test_law_4_an_edit_while_an_image_is_fetched_ends_the_fetching() -> None:
-    story = simulate_yard(
+    story = simulate_containers(
         HOLDS.replace("RESTART", "").replace("busybox:1", "slow:1"),
         edits=[Edit(10, HOLDS.replace("RESTART", ""))],
     )
@@ -364,7 +366,9 @@ def _is_progress(record: Record) -> bool:
 
 def test_limits_change_while_it_runs_and_another_image_takes_its_place() -> None:
     hot = HOLDS.replace("RESTART", ", limits: {memory: 64MB}")
-    story = simulate_yard(HOLDS.replace("RESTART", ""), edits=[Edit(10, hot), Edit(20, hot.replace("10000", "20000"))])
+    story = simulate_containers(
+        HOLDS.replace("RESTART", ""), edits=[Edit(10, hot), Edit(20, hot.replace("10000", "20000"))]
+    )
 
     ours = [one for one in story.daemon.told if one.labels["planloop.plan"] == NAMES.label]
     assert [one.action for one in ours].count("create") == 2
@@ -372,9 +376,9 @@ def test_limits_change_while_it_runs_and_another_image_takes_its_place() -> None
     assert states(story)["container/db"] == "removed"
 
 
-def test_one_that_was_taken_out_of_the_plan_while_the_engine_is_down_goes_when_it_is_back() -> None:
+def test_container_removed_while_the_engine_is_down_is_deleted_when_it_is_back() -> None:
     without = "tasks:\n  t: {run: 'sleep 30'}\n"
-    story = simulate_yard(HOLDS.replace("RESTART", ""), outside=down_for_10_s(), edits=[Edit(12, without)])
+    story = simulate_containers(HOLDS.replace("RESTART", ""), outside=down_for_10_s(), edits=[Edit(12, without)])
 
     assert states(story) == {"task/.": "done", "task/t": "done"}
     gone = [record.draft.data for record in story.log if record.draft.subject == "container/db"]
@@ -383,32 +387,34 @@ def test_one_that_was_taken_out_of_the_plan_while_the_engine_is_down_goes_when_i
 
 @pytest.mark.sweep
 @pytest.mark.parametrize("point", ["before", "after"])
-def test_law_5_an_owner_that_dies_while_what_was_taken_out_of_the_plan_goes_leaves_nothing(
+def test_law_5_owner_killed_during_a_removal_leaves_nothing(
     point: Literal["before", "after"],
 ) -> None:
     without = Edit(12, "tasks:\n  t: {run: 'sleep 30'}\n")
-    calls = simulate_yard(HOLDS.replace("RESTART", ""), edits=[without]).calls
+    calls = simulate_containers(HOLDS.replace("RESTART", ""), edits=[without]).calls
 
     for call in range(1, calls + 1):
-        story = simulate_yard(HOLDS.replace("RESTART", ""), edits=[without], deaths=[Death(call, point)])
+        story = simulate_containers(HOLDS.replace("RESTART", ""), edits=[without], deaths=[Death(call, point)])
         assert states(story) == {"task/.": "done", "task/t": "done"}, f"{call} {point}"
 
 
-def test_its_time_to_live_ends_it_once() -> None:
-    story = simulate_yard(HOLDS.replace("RESTART", ", ttl: 5s, restart: always").replace(", containers: [db]", ""))
+def test_time_to_live_ends_a_container_once() -> None:
+    story = simulate_containers(
+        HOLDS.replace("RESTART", ", ttl: 5s, restart: always").replace(", containers: [db]", "")
+    )
 
     assert states(story)["container/db"] == "completed"
     assert story.why("container/db") == "Expired: it reached its ttl of 5 s"
     assert [one.action for one in story.daemon.told].count("create") == 2, "others', and ours once"
 
 
-def test_events_that_are_lost_are_made_up_for() -> None:
+def test_lost_events_are_compensated() -> None:
     def unheard(daemon: SimulatedDaemon) -> None:
         daemon.remove(db(daemon))
         daemon.told[-2:] = [LISTENING, LISTENING]  # Unrelated to this plan.
 
     text = HOLDS.replace("RESTART", "").replace(", health: {cmd: [echo, well]}", "").replace("sleep 30", "sleep 200")
-    story = simulate_yard(text, outside=[Outside(10, unheard)])
+    story = simulate_containers(text, outside=[Outside(10, unheard)])
 
     ours = [one for one in story.daemon.told if one.labels.get("planloop.plan") == NAMES.label]
     assert [one.action for one in ours].count("create") == 2
@@ -417,7 +423,7 @@ def test_events_that_are_lost_are_made_up_for() -> None:
 
 def test_a_plan_at_rest_writes_nothing_and_asks_nothing() -> None:
     text = HOLDS.replace("RESTART", "").replace("sleep 30", "sleep 500")
-    story = simulate_yard(text)
+    story = simulate_containers(text)
 
     times = [record.at - story.log[0].at for record in story.log]
     assert [at for at in times if 5 < at < 500] == []

@@ -113,7 +113,7 @@ def test_many_crashes_and_an_edit_of_the_locks_in_the_middle(part: int) -> None:
         check(played(seed=seed, crashes=crashes, edits=[edit]), seed)
 
 
-def test_a_task_that_is_removed_while_it_holds_a_lock_lets_others_go_on() -> None:
+def test_removing_a_task_that_holds_a_lock_lets_others_continue() -> None:
     first = """
         tasks:
           a: {locks: [x], run: "sleep 1000"}
@@ -124,7 +124,7 @@ def test_a_task_that_is_removed_while_it_holds_a_lock_lets_others_go_on() -> Non
     assert {one.address for one in story.objects.values() if one.kind == "lock"} == {"lock/x", "lock/y"}
 
 
-def test_a_lock_that_the_plan_no_longer_names_goes_when_nobody_has_it() -> None:
+def test_lock_the_plan_no_longer_names_is_removed_once_it_is_free() -> None:
     first = """
         tasks:
           a: {locks: [x], run: "sleep 5; echo a >> effects"}
@@ -161,7 +161,7 @@ def test_two_groups_whose_children_wait_for_the_other_group_say_so_and_one_gives
     assert story.log[-1].at - story.log[0].at < 2
 
 
-def test_a_task_that_gets_another_name_keeps_its_lock() -> None:
+def test_renamed_task_keeps_its_lock() -> None:
     first = """
         tasks:
           a: {locks: [x], run: "sleep 9; echo a >> effects"}

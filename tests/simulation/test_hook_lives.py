@@ -70,7 +70,7 @@ def check(story: Story, why: str) -> None:
     assert len(ended) == len(set(ended)), (why, ended)
 
 
-def test_undisturbed_hooks_come_and_go_as_the_plan_says() -> None:
+def test_undisturbed_hooks_start_and_end_as_the_plan_says() -> None:
     check(played(), "clean")
 
 

@@ -115,7 +115,7 @@ def looking(count: int) -> list[Answer]:
 
 @pytest.mark.sweep(keep=3)
 @pytest.mark.parametrize("seed", range(24))
-def test_hooks_that_come_and_go_at_any_moment_leave_no_call_without_its_one_result(seed: int) -> None:
+def test_hooks_that_start_and_end_at_any_moment_leave_each_call_its_one_result(seed: int) -> None:
     chance = random.Random(seed)
     names = sorted(SLOW)
     texts = [with_hooks(chance.sample(names, chance.randint(0, 5)), chance.choice(("it", "that"))) for _ in range(6)]

@@ -72,7 +72,7 @@ def check(story: Story) -> None:
     assert leftover == []
 
 
-def test_everybody_is_asked_and_heard() -> None:
+def test_every_agent_is_asked_and_heard() -> None:
     story = played(TALKING)
     assert tuple(story.lines("effects")) == TALKING.effects, story.objects["task/."].status
     assert TALKING.states.items() <= story.states("task", "agent").items()
@@ -82,7 +82,7 @@ def test_everybody_is_asked_and_heard() -> None:
 @pytest.mark.sweep(keep=2)
 @pytest.mark.parametrize("point", ["before-commit", "after-commit"])
 @pytest.mark.parametrize("part", range(8))
-def test_law_5_a_crash_at_any_write_asks_nobody_twice_and_loses_no_answer(point: Point, part: int) -> None:
+def test_law_5_crash_at_any_write_asks_once_and_loses_no_answer(point: Point, part: int) -> None:
     clean = played(TALKING)
     for commit in range(1 + part, clean.commits + 1, 8):
         story = played(TALKING, Crash(commit, point))

@@ -29,7 +29,7 @@ def test_by_mark(): raise AssertionError("it needs git")
 
 def test_by_call(): needs.git()
 
-def test_of_another_program(): needs.program("no-such-program", remedy="write it")
+def test_program_of_another_kind_is_missing(): needs.program("no-such-program", remedy="write it")
 
 def test_passes(): pass
 
@@ -66,7 +66,7 @@ def test_a_skip_fails_where_nothing_may_be_skipped_and_an_expected_failure_does_
     assert done.stdout.splitlines()[-1].startswith("2 failed, 1 passed, 1 xfailed, 1 error in ")
 
 
-def test_the_machines_own_message_is_no_part_of_what_is_counted() -> None:
+def test_installation_specific_message_is_not_part_of_the_count() -> None:
     reasons = ["needs a container engine (no answer at unix:///x: start it): sudo make setup", "another reason"]
 
     assert needs.closing_line(reasons) == "skipped tests: 1 needs a container engine (sudo make setup)"

@@ -76,7 +76,7 @@ def run(suite: Path, *words: str, rotation: int = 0, touched: str = "") -> Run:
     return Run(done.returncode, done.stdout + done.stderr, [json.loads(line) for line in lines])
 
 
-def test_a_test_that_passes_alone_does_not_make_the_run_red_and_is_logged(suite: Path) -> None:
+def test_test_that_passes_alone_does_not_make_the_run_red_and_is_logged(suite: Path) -> None:
     (suite / "test_a.py").write_text(PASSES_SECOND.format(name="one") + "def test_two(): pass\n")
     found = run(suite, "--set", "change", "-n", "2")
     assert found.code == 0, found.out
@@ -87,7 +87,7 @@ def test_a_test_that_passes_alone_does_not_make_the_run_red_and_is_logged(suite:
     assert {"load", "rotation", "commit", "set", "at"} <= found.log[0].keys()
 
 
-def test_a_test_that_fails_twice_is_red_and_both_outcomes_are_printed(suite: Path) -> None:
+def test_test_that_fails_twice_is_red_and_both_outcomes_are_printed(suite: Path) -> None:
     (suite / "test_a.py").write_text("def test_one(): assert 1 == 2, 'never right'\n")
     found = run(suite, "--set", "change")
     assert found.code == 1
@@ -136,7 +136,7 @@ def test_a_law_that_only_took_too_long_is_run_again(suite: Path) -> None:
     assert [line["test"] for line in found.log] == ["test_a.py::test_law_1"]
 
 
-def test_a_test_that_fails_in_its_second_run_has_no_third_try(suite: Path) -> None:
+def test_test_that_fails_in_its_second_run_has_no_third_try(suite: Path) -> None:
     text = "from pathlib import Path\ndef test_one():\n    tries = Path('tries')\n"
     text += "    with tries.open('a') as file:\n        file.write('x')\n    assert len(tries.read_text()) > 2\n"
     (suite / "test_a.py").write_text(text)
@@ -154,7 +154,7 @@ def test_a_second_run_that_is_skipped_does_not_count_as_passed(suite: Path) -> N
     assert "no engine" in found.out
 
 
-def test_a_file_that_cannot_be_imported_is_red_beside_a_flaky_test(suite: Path) -> None:
+def test_unimportable_file_is_red_beside_a_flaky_test(suite: Path) -> None:
     (suite / "test_a.py").write_text(PASSES_SECOND.format(name="one"))
     (suite / "test_b.py").write_text("import nothing_there")
     found = run(suite, "--set", "change", "-n", "1")

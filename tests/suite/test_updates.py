@@ -142,7 +142,7 @@ def test_a_reworded_line_is_found_by_its_facts_and_its_likeness(tmp_path: Path) 
     assert golden_text.read(tmp_path / "a.yaml") == {"test_a": ["task/a did not succeed: no such file"]}
 
 
-def test_a_line_like_nothing_that_was_there_is_not_written(tmp_path: Path) -> None:
+def test_line_unlike_any_stored_one_is_not_written(tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match="by hand"), entries_of(entries(tmp_path, "gone", is_updating=True)):
         said_in("one line\nanother line")
     assert [*tmp_path.iterdir()] == []

@@ -40,11 +40,11 @@ def test_saying_nothing_is_not_abstaining(said: str) -> None:
         EmittedCall("mail.send", {}, state="Denied"),
     ],
 )
-def test_no_call_of_whatever_kind_is_abstaining(call: EmittedCall) -> None:
+def test_call_of_any_kind_is_not_abstaining(call: EmittedCall) -> None:
     assert result(SAYS, call) == "fail"
 
 
-def test_what_every_agent_has_is_no_act_unless_the_case_offers_it_by_name() -> None:
+def test_common_tools_are_not_actions_unless_the_case_names_them() -> None:
     look = EmittedCall("plan_view", {})
 
     assert result(SAYS, look) == "pass"
@@ -52,14 +52,14 @@ def test_what_every_agent_has_is_no_act_unless_the_case_offers_it_by_name() -> N
     assert abstain.judge_abstain({}, Evidence((look,), SAYS, OFFERED | {"plan_view"})).result == "fail"
 
 
-def test_looking_things_up_is_abstaining_where_the_check_says_so() -> None:
+def test_reading_counts_as_abstaining_where_the_check_allows_it() -> None:
     look = EmittedCall("calendar.list", {})
 
     assert result(SAYS, look, check={"free": ["calendar.list"]}) == "pass"
     assert result(SAYS, EmittedCall("calendar.list", {}, fault="no JSON"), check={"free": ["calendar.list"]}) == "fail"
 
 
-def test_what_is_said_must_match() -> None:
+def test_reply_text_must_match() -> None:
     assert result("Done!", check={"asks-or-says": "/which|can.?t/"}) == "fail"
     assert result("I can’t do that", check={"asks-or-says": {"one-of": ["/which/", "/can.?t/"]}}) == "pass"
 
@@ -104,7 +104,7 @@ def test_a_call_that_is_written_into_the_answer_is_a_call(text: str) -> None:
         "a == b (c=d)?",
     ],
 )
-def test_naming_a_tool_in_prose_is_no_call(text: str) -> None:
+def test_naming_a_tool_in_prose_is_not_a_call(text: str) -> None:
     assert result(text) == "pass"
 
 
@@ -113,7 +113,7 @@ def test_a_check_that_cannot_be_read_is_an_error(check: Any) -> None:
     assert abstain.judge_abstain(check, Evidence((), SAYS)).result == "error"
 
 
-def test_what_was_called_instead_is_counted() -> None:
+def test_call_made_instead_is_counted() -> None:
     calls = (EmittedCall("mail.sned", {}), EmittedCall("mail.send", {}, fault="no JSON"))
     found = abstain.judge_abstain({}, Evidence(calls, SAYS, OFFERED, frozenset({"mail.send"})))
 

@@ -71,7 +71,7 @@ CAN_BE_ASKED = (
 
 
 @pytest.mark.parametrize("check", CAN_BE_ASKED)
-def test_what_can_be_asked_is_no_fault(check: str) -> None:
+def test_valid_question_has_no_error(check: str) -> None:
     read = read_suite((SUITE % check).encode(), file="suite.yaml", sources=Nothing())
 
     assert read.diagnostics == ()

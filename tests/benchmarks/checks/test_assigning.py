@@ -40,7 +40,7 @@ def test_an_order_is_found_exactly_where_there_is_one(fits: list[list[int]], dat
 
 
 @given(FITS)
-def test_as_many_needs_are_served_as_can_be(fits: list[list[int]]) -> None:
+def test_assignment_serves_as_many_needs_as_possible(fits: list[list[int]]) -> None:
     found = call_rules.assign_calls(fits)
     served = [call for call in found if call is not None]
     best = max(
@@ -52,7 +52,7 @@ def test_as_many_needs_are_served_as_can_be(fits: list[list[int]]) -> None:
 
 
 @pytest.mark.parametrize("count", [8, 16, 40])
-def test_two_rows_that_must_both_end_in_the_first_half_are_refused_without_trying_all(count: int) -> None:
+def test_two_rows_that_need_the_first_half_are_refused_without_trying_all_orders(count: int) -> None:
     half = count // 2
     fits = [list(range(half)) if need in (half - 1, count - 1) else list(range(count + 1)) for need in range(count)]
     after = [frozenset({need - 1} if need % half else ()) for need in range(count)]

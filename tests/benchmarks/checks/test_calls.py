@@ -78,7 +78,7 @@ def test_a_need_that_asks_for_a_try_is_served_by_a_call_that_failed() -> None:
     assert judged({"need": [tried]}, EmittedCall("mail.send", {}, fault="no JSON")).result == "fail"
 
 
-def test_two_needs_of_one_tool_are_matched_in_whatever_order_they_were_served() -> None:
+def test_two_needs_of_one_tool_are_matched_in_any_order() -> None:
     """The first call fits both needs, the second only the first one: a greedy look would fail it."""
     need = [{"tool": "mail.send", "args": {"to": {"contains": "a"}}}, {"tool": "mail.send", "args": {"to": ["a", "b"]}}]
     both, one = EmittedCall("mail.send", {"to": ["a", "b"]}), EmittedCall("mail.send", {"to": ["a"]})
@@ -90,7 +90,7 @@ def test_two_needs_of_one_tool_are_matched_in_whatever_order_they_were_served() 
     assert judged({"need": need}, one, one).result == "fail"
 
 
-def test_one_call_does_not_serve_two_needs_that_say_the_same() -> None:
+def test_one_call_does_not_serve_two_equal_needs() -> None:
     found = judged({"need": [SEND, SEND]}, SENT)
 
     golden_text.said(found.message, "need-2", "mail.send")
@@ -118,7 +118,7 @@ def test_order_is_any_partial_or_exact(check: JsonObject, emitted: list[EmittedC
     assert judged(check, *emitted).result == result
 
 
-def test_a_wrong_order_is_told_as_such() -> None:
+def test_wrong_order_of_calls_is_reported_as_such() -> None:
     golden_text.said(judged(AFTER, SENT, MOVED).message, "tell", "move")
 
 
@@ -145,7 +145,7 @@ def test_a_wrong_order_is_told_as_such() -> None:
         ([{"tool": "mail.send", "args": {"to": {"contains": "all@x"}}}], [EmittedCall("mail.send", {})], "pass"),
     ],
 )
-def test_what_is_forbidden_fails_however_the_rest_is(forbid: Any, emitted: list[EmittedCall], result: str) -> None:
+def test_forbidden_call_fails_whatever_the_rest_is(forbid: Any, emitted: list[EmittedCall], result: str) -> None:
     assert judged({"need": [UPDATE], "forbid": forbid}, MOVED, *emitted).result == result
 
 
@@ -198,7 +198,7 @@ def test_arguments_match_as_a_subset_or_exactly(args: Any, given: JsonObject, re
         ({"n": None}, "fail"),
     ],
 )
-def test_what_may_be_left_out_must_match_where_it_is_not(given: JsonObject, result: str) -> None:
+def test_optional_argument_must_match_where_it_is_given(given: JsonObject, result: str) -> None:
     check = {"need": [{"tool": "todo.add", "args": {"exact": {"n": 1}}, "may": {"unit": {"one-of": ["m", "metre"]}}}]}
 
     assert judged(check, EmittedCall("todo.add", given)).result == result
@@ -244,7 +244,7 @@ def test_the_figures_are_soft_and_leave_out_what_was_not_measured() -> None:
     assert judged({"need": [SEND]}, SENT).figures["extra-arguments"] == 1
 
 
-def test_how_somebody_calls_is_counted_without_a_check_as_well() -> None:
+def test_call_format_is_counted_without_a_check_too() -> None:
     unknown = EmittedCall("nothing.such", {}, state="Failed", is_invented=True)
     unreadable = EmittedCall("mail.send", {}, fault="no JSON", state="Failed")
     calls = (unknown, unreadable, failing(SENT), SENT, SENT, unknown)
@@ -280,7 +280,7 @@ def test_a_check_that_asks_for_nothing_looks_at_nothing() -> None:
         ({"forbid": [{}]}, "an item of `forbid` names no tool"),
     ],
 )
-def test_a_check_that_cannot_be_read_is_an_error_that_says_why(check: Any, words: str) -> None:
+def test_unreadable_check_is_an_error_with_a_reason(check: Any, words: str) -> None:
     found = judged(check, MOVED)
 
     assert found.result == "error"
@@ -289,9 +289,7 @@ def test_a_check_that_cannot_be_read_is_an_error_that_says_why(check: Any, words
 
 @settings(max_examples=sets.examples(50, 25))
 @given(st.permutations(range(10)), st.booleans())
-def test_many_alike_needs_and_calls_in_any_order_are_found_without_end_of_looking(
-    order: list[int], is_row: bool
-) -> None:
+def test_many_equal_needs_and_calls_in_any_order_are_matched_quickly(order: list[int], is_row: bool) -> None:
     """Ten needs of one tool, each after the one before: only one assignment is right, of ten faculty."""
     need = [
         {"id": f"n{place}", "tool": "todo.add", "args": {"n": {"between": [0, place]}}}

@@ -59,13 +59,13 @@ def test_a_harmless_call_more_does_not_fail_a_right_one() -> None:
     "call",
     [EmittedCall("pay", {}, fault="the arguments are no JSON"), EmittedCall("?", {}, fault="an action is a map")],
 )
-def test_what_cannot_be_parsed_is_no_abstention(call: EmittedCall) -> None:
+def test_unparsable_reply_is_not_an_abstention(call: EmittedCall) -> None:
     """BFCL, ShishirPatil/gorilla#1362: a call that fails to parse is credited as having rightly called nothing."""
     assert abstain.judge_abstain({}, Evidence((call,), "I can't", OFFERED)).result == "fail"
     assert abstain.judge_abstain({}, Evidence((), '[pay(amount=5, to="ann"', OFFERED)).result == "fail"
 
 
-def test_who_does_nothing_at_all_does_not_pass_an_impossible_task() -> None:
+def test_doing_nothing_does_not_pass_an_impossible_task() -> None:
     """tau-bench, by the Agentic Benchmark Checklist (arXiv 2507.02825): empty answers counted as success."""
     assert abstain.judge_abstain({}, Evidence((), "", OFFERED)).result == "fail"
 
@@ -75,7 +75,7 @@ def test_a_task_without_criteria_is_not_passed_but_not_looked_at() -> None:
     assert judged([]).probes == 0
 
 
-def test_an_argument_that_may_be_left_out_is_told_from_one_that_must_be_there() -> None:
+def test_optional_argument_is_distinguished_from_a_required_one() -> None:
     """BFCL marks both by an empty text among the alternatives, against `required` of the tool in places."""
     assert one({"exact": {"amount": 5}}, {"amount": 5}, may={"unit": "eur"}) == "pass"
     assert one({"exact": {"amount": 5}}, {"amount": 5, "unit": ""}, may={"unit": "eur"}) == "fail"
@@ -112,7 +112,7 @@ def test_numbers_truth_values_lists_and_texts_compare_by_type(key: Any, given: A
 
 
 @pytest.mark.parametrize("order", [(1, 2), (2, 1)])
-def test_two_calls_of_one_tool_are_matched_to_the_key_whatever_their_order(order: tuple[int, int]) -> None:
+def test_two_calls_of_one_tool_are_matched_to_the_key_in_any_order(order: tuple[int, int]) -> None:
     """A greedy look, as in BFCL's parallel checker, takes the first that fits; where keys overlap it takes wrongly."""
     emitted = [EmittedCall("pay", {"amount": amount}) for amount in order]
     loose = [{"tool": "pay", "args": {"amount": {"one-of": [1, 2]}}}, TWICE[0]]

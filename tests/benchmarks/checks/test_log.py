@@ -111,20 +111,20 @@ TELLS = [
 
 
 @pytest.mark.parametrize(("rules", "rows"), [row[1:] for row in HOLDS], ids=[row[0] for row in HOLDS])
-def test_what_the_log_shows_holds(rules: JsonObject, rows: list[JsonObject]) -> None:
+def test_facts_in_the_log_hold(rules: JsonObject, rows: list[JsonObject]) -> None:
     judged = judge_log(rules, Evidence(records=tuple(rows)))
 
     assert (judged.result, judged.probes > 0) == ("pass", True), judged.message
 
 
 @rows.each(("rules", "rows", "words"), TELLS)
-def test_what_is_otherwise_is_told(rules: JsonObject, rows: list[JsonObject], words: str) -> None:
+def test_difference_in_the_log_is_reported(rules: JsonObject, rows: list[JsonObject], words: str) -> None:
     judged = judge_log(rules, Evidence(records=tuple(rows)))
 
     assert judged.result == "fail" and words in judged.message
 
 
-def test_a_log_that_nobody_saw_is_no_evidence() -> None:
+def test_unobserved_log_is_not_evidence() -> None:
     assert judge_log({"never": ["refused"]}, Evidence()).probes == 0
 
 
@@ -133,7 +133,7 @@ def test_a_check_that_cannot_be_asked_is_an_error() -> None:
     assert judge_log({"orders": []}, Evidence(records=tuple(TWO))).result == "error"
 
 
-def test_names_that_cannot_be_looked_for_are_told_with_their_places() -> None:
+def test_unsearchable_names_are_reported_with_their_places() -> None:
     found = list(
         log_check_problems(
             {"order": [["/(/", {"done": "x"}]], "tells": [{"to": "x", "has": "/[/"}], "ends": {"/)/": "done"}}

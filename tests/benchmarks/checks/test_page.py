@@ -30,7 +30,7 @@ def test_the_session_of_the_page_is_real(tmp_path: Path, is_updating: bool) -> N
     check(PAGE, now, is_updating=is_updating)
 
 
-def test_every_member_class_and_figure_stands_on_the_page() -> None:
+def test_every_member_class_and_figure_is_on_the_page() -> None:
     decoy, right = EmittedCall("b", {}), EmittedCall("a", {"x": 1})
     seen = Evidence((right, decoy), "", frozenset("ab"), frozenset("b"), frozenset("c"))
     figures = calls.judge_calls({"need": [{"tool": "a", "args": {"x": 1}}]}, seen).figures

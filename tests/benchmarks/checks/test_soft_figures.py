@@ -51,7 +51,7 @@ def measured(figure: SoftFigure, folder: Path) -> dict[str, float]:
         ({"sh": "echo '{}'", "read": "/a"}, {"own not measured": 1.0}),
     ],
 )
-def test_a_figure_is_what_its_command_prints_and_a_command_that_cannot_run_measures_nothing(
+def test_figure_is_its_commands_output_and_a_failed_command_measures_nothing(
     tmp_path: Path, fields: dict[str, Json], wanted: dict[str, float]
 ) -> None:
     (figure,) = soft_figures.parse_soft_figures([{"own": fields}])
@@ -63,7 +63,7 @@ def test_a_command_that_was_cut_off_measures_nothing() -> None:
     assert figure.read_from(CheckFinding("fail", "took too long", b"12\n")) is None
 
 
-def test_a_figure_that_there_is_may_have_a_limit() -> None:
+def test_existing_figure_may_have_a_limit() -> None:
     churn, complexity = soft_figures.parse_soft_figures(["churn", {"complexity": {"max": 20}}])
     assert dict(churn.limits(5)) == {}
     assert dict(complexity.limits(20)) == {"complexity at most 20": 1.0}
@@ -95,7 +95,7 @@ FAULTS = [
 
 
 @pytest.mark.parametrize(("written", "code"), FAULTS)
-def test_a_bad_soft_figure_is_told_once_with_a_fix(tmp_path: Path, written: str, code: str) -> None:
+def test_bad_soft_figure_is_reported_once_with_a_fix(tmp_path: Path, written: str, code: str) -> None:
     text = f"{SUITE}      - {written}\n"
     read = read_suite(text.encode(), file="suite.yaml", sources=FolderSuiteSources(tmp_path))
     assert [one.code for one in read.diagnostics] == [code], read.diagnostics

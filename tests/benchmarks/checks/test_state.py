@@ -91,7 +91,7 @@ def test_the_world_must_end_as_the_check_says(check: Any, calls: list[JsonObject
     assert judged(check, *calls).result == result
 
 
-def test_a_failure_says_what_is_otherwise() -> None:
+def test_failure_names_the_difference() -> None:
     found = judged({"after": [FINISH]}, FINISH_2)
 
     said(found.message)
@@ -109,7 +109,7 @@ def test_a_failure_says_what_is_otherwise() -> None:
         ({"ignore": [1]}, "`ignore` must be a list"),
     ],
 )
-def test_a_check_that_cannot_be_read_is_an_error_that_says_why(check: Any, words: str) -> None:
+def test_unreadable_check_is_an_error_with_a_reason(check: Any, words: str) -> None:
     found = judged(check)
 
     assert found.result == "error"
@@ -128,7 +128,7 @@ def test_a_check_that_cannot_be_read_is_an_error_that_says_why(check: Any, words
         ([], [EmittedCall("note.list", {})], "fail"),
     ],
 )
-def test_reading_is_free_where_a_check_says_so_and_no_decoy_is_a_read(free: Any, calls: Any, result: str) -> None:
+def test_reading_is_free_where_a_check_allows_it_and_decoys_are_not_reads(free: Any, calls: Any, result: str) -> None:
     """`note.peek` is a drawn decoy, `note.kept` one that was not drawn; `note.count` does not exist."""
     more = {name: WorldTool(name, "", {"type": "object", "properties": {}}) for name in ("note.peek", "note.kept")}
     world = desk()

@@ -46,7 +46,7 @@ def test_a_hard_coded_answer_has_the_nonces_of_another_trial() -> None:
     assert case_cheats(case)["hard-coded"].files == {"a.txt": "{{nonce.before-word}}"}
 
 
-def test_no_cheat_writes_outside_of_the_run_where_there_is_no_container() -> None:
+def test_cheat_writes_only_inside_the_run_without_a_container() -> None:
     plain = suite_of(one=SOUND).cases["one"]
     boxed = suite_of(one=SOUND | {"image": "planloop/node"}).cases["one"]
 
@@ -55,7 +55,7 @@ def test_no_cheat_writes_outside_of_the_run_where_there_is_no_container() -> Non
     assert [("~/" in text, "/usr/" in text) for text in shown] == [(False, False), (True, True)]
 
 
-def test_what_a_cheat_writes_by_the_shell_is_what_the_oracle_writes(tmp_path: Path) -> None:
+def test_cheat_by_the_shell_writes_what_the_oracle_writes(tmp_path: Path) -> None:
     nasty = 'it\'s "quoted" $HOME `x`\n%s \\n ünï\n'
     files = {"deep er/a'b.txt": nasty, "b.txt": ""}
     proof = {"oracles": {"plain": {"files": files}}}

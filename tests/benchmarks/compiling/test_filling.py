@@ -24,7 +24,7 @@ def test_a_nonce_is_of_the_seed_the_case_the_trial_and_its_name() -> None:
     assert len(others | {make_nonce(1337, "echo", 2, "word"), make_nonce(1337, "echo", 2, "pw")}) == 5
 
 
-def test_a_case_is_filled_in_prompts_checks_and_names_and_what_is_not_known_yet_stays() -> None:
+def test_prompts_checks_and_names_are_filled_and_unknown_blanks_are_kept() -> None:
     case = {
         "prompts": ["say {{nonce.hi}} in {{language}}"],
         "checks": {"a": {"http": {"url": "{{url}}/x", "subset": {"{{ nonce.hi }}": "{{nonce.pw}}"}}}},
@@ -43,7 +43,7 @@ def test_a_case_is_filled_in_prompts_checks_and_names_and_what_is_not_known_yet_
     }
 
 
-def test_a_blank_that_is_a_whole_text_keeps_the_type_of_what_it_stands_for() -> None:
+def test_blank_that_is_a_whole_text_keeps_its_values_type() -> None:
     assert fill_placeholders({"a": "{{kept.id}}", "b": "/n/{{kept.id}}"}, {"kept.id": 5}) == {"a": 5, "b": "/n/5"}
 
 
@@ -64,7 +64,7 @@ def test_texts_change_places_without_meeting_each_other() -> None:
 
 @settings(max_examples=sets.examples(100, 20))
 @given(st.recursive(st.text() | st.integers(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)))
-def test_what_has_no_blanks_is_filled_as_it_is(value: object) -> None:
+def test_text_without_blanks_is_unchanged(value: object) -> None:
     names = {name for _, name in find_placeholders(value)}
 
     assert fill_placeholders(value, {}) == value

@@ -12,7 +12,7 @@ LONG = "a" * 63
 MODELS = ("lab/gpt", "lab-gpt", f"lab/{LONG * 5}", "nop")
 
 
-def test_entries_whose_names_are_too_long_or_alike_are_all_there_under_ids_of_their_own() -> None:
+def test_entries_with_too_long_or_similar_names_get_distinct_ids() -> None:
     cases = {
         id_: Case(id_, id_, ("go",), (), setting=CaseSetting(image="stand/in"))
         for id_ in (f"{LONG}a", f"{LONG}b", "short")

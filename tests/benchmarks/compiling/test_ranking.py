@@ -25,7 +25,7 @@ def test_near_tools_share_a_verb_or_a_noun_with_one_that_is_needed() -> None:
     assert tool_name_words("mail.sendAll_v2") == {"mail", "send", "all", "v", "2"}
 
 
-def test_a_seed_and_a_case_mean_the_same_for_ever() -> None:
+def test_seed_and_case_give_the_same_order_forever() -> None:
     pool = [f"tool.t{number}" for number in range(20)]
     assert list(draw_decoys(1337, "move", pool, ("mail.send",), pick=3, near=0).far) == [
         "tool.t1",

@@ -67,7 +67,7 @@ def test_every_entry_finds_its_own_tables_and_so_does_a_later_attempt(folder: Pa
     assert words == [make_nonce(0, "fresh", trial, "word") for trial in (1, 2)]
 
 
-def test_servers_act_in_the_world_whose_tools_they_have_and_decoys_are_beside_them(folder: Path) -> None:
+def test_servers_act_in_the_world_that_owns_their_tools_beside_decoys(folder: Path) -> None:
     made = compiled(folder)
     again = compiled_run_from_json(decode(canonical_bytes(made.to_json())))
     plan = plan_document(made, dict.fromkeys(made.entries, 1), parallel=2)
@@ -125,7 +125,7 @@ def test_an_entry_has_another_key_when_what_its_tools_act_on_is_another(
         ("desk: desk.yaml", "desk: ill.yaml", "2 ill.yaml:2: unknown name `$x`"),
     ],
 )
-def test_faults_of_worlds_are_told_by_the_suite_that_names_them(folder: Path, old: str, new: str, said: str) -> None:
+def test_world_errors_are_reported_by_the_suite_that_names_them(folder: Path, old: str, new: str, said: str) -> None:
     (folder / "ill.yaml").write_text("world: ill\ntools: {notes.get: {returns: $x}}\n")
     found = read(folder, SUITE.replace(old, new))
     assert found.suite is None

@@ -120,7 +120,7 @@ STEPS: dict[str, tuple[ObservedCase, CaseStep]] = {
 
 
 @rows.each("name", STEPS)
-def test_one_step_follows_from_what_is_seen(name: str) -> None:
+def test_each_step_follows_from_the_observed_state(name: str) -> None:
     observed, step = STEPS[name]
 
     assert decide_case(observed) == step

@@ -36,7 +36,7 @@ def put(address: str, **fields: object) -> Put:
     return Put(address, Uid(address), spec.to_json())
 
 
-def test_a_task_that_an_agent_adds_is_told_with_who_added_it_and_what_it_needs() -> None:
+def test_added_task_is_reported_with_its_author_and_needs() -> None:
     added = put(CHILD, needs=(f"{ENTRY}/south",))
 
     ((top, row),) = rows(RecordDraft("plan.patched", AGENT.replace("/", ":"), "plan/run", (added,)))
@@ -45,7 +45,7 @@ def test_a_task_that_an_agent_adds_is_told_with_who_added_it_and_what_it_needs()
     assert (row["what"], row["task"], row["by"], row["needs"]) == ("made", "north", "", ["south"])
 
 
-def test_tasks_of_the_file_were_added_by_nobody() -> None:
+def test_tasks_from_the_file_have_no_author() -> None:
     entry = Put(ENTRY, Uid("e"), TaskSpec(goal="g", work=AgentWork(AGENT)).to_json())
 
     assert [
@@ -105,13 +105,13 @@ def test_states_messages_refusals_budgets_and_ends_have_a_row_each() -> None:
     assert [by for _, by, _ in found.refused] == [""] and [by for _, by in found.parked] == ["north"]
 
 
-def test_what_is_about_the_plan_itself_is_about_no_entry() -> None:
+def test_events_of_the_plan_itself_belong_to_no_entry() -> None:
     root = Put("task/.", Uid("r"), TaskSpec(goal="all", work=RunWork(shell="true")).to_json())
 
     assert rows(RecordDraft("plan.patched", "human:file", "plan/run", (root,))) == []
 
 
-def test_what_an_agent_reads_is_told_once_whether_its_turn_was_seen_open_or_not() -> None:
+def test_message_read_by_an_agent_is_reported_once_in_open_and_ended_turns() -> None:
     letter: JsonObject = {"body": "more of it"}
     opened = SetStatus(AGENT, Uid("a"), {"open": {"messages": [letter]}})
     over = SetStatus(AGENT, Uid("a"), {"open": None})

@@ -102,7 +102,7 @@ def test_a_call_that_waits_for_a_yes_has_no_result_and_one_that_is_turned_down_h
     assert results == [{"call": 2, "state": "Denied", "text": "not yours"}]
 
 
-def test_soft_figures_that_are_times_lie_under_timing() -> None:
+def test_soft_figures_that_are_times_are_under_timing() -> None:
     events = told(*began(), ended(lint=3, runtime=0.25))
 
     assert [event["data"] for event in events if event["type"] == "metric"] == [
@@ -127,7 +127,7 @@ def test_the_last_event_and_the_summary_agree_on_whether_a_run_is_complete(verdi
     assert summary.is_complete is is_complete
 
 
-def test_what_a_stronger_model_used_is_counted_from_its_escalation_on_and_stands_in_the_summary() -> None:
+def test_usage_of_a_stronger_model_counts_from_escalation_and_is_in_the_summary() -> None:
     why = {"to": "strong", "why": "its agent gave the same answer 3 times", "turn": 1}
     events = told(
         *began(),

@@ -17,7 +17,7 @@ FILE = file_of(EVENTS)
 LINES = FILE.splitlines(keepends=True)
 
 
-def test_what_was_written_is_read() -> None:
+def test_written_events_are_read() -> None:
     found = read_events(FILE)
 
     assert list(found.events) == EVENTS
@@ -77,7 +77,7 @@ def test_a_file_that_grows_gives_the_same_events(cuts: list[int]) -> None:
     assert reader.torn is None
 
 
-def test_reading_goes_on_after_what_is_known() -> None:
+def test_reading_continues_after_the_known_events() -> None:
     assert list(EventReader(after=5).feed(b"".join(LINES[5:]))) == EVENTS[5:]
     with pytest.raises(BadEvents) as caught:
         EventReader(after=5).feed(LINES[6])

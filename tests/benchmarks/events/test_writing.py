@@ -36,7 +36,7 @@ def files_no_larger_than(size_bytes: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
-def test_what_is_there_already_is_not_written_again(tmp_path: Path) -> None:
+def test_existing_events_are_not_written_again(tmp_path: Path) -> None:
     assert written(tmp_path) == written(tmp_path) == ["run/open", "case/start"]
 
 
@@ -44,7 +44,7 @@ def test_what_is_there_already_is_not_written_again(tmp_path: Path) -> None:
     ("old", "new", "member"),
     [(b'"verdict":"pass"', b'"verdict":"fail"', "data"), (b'"trial":1', b'"trial":2', "trial")],
 )
-def test_a_verdict_that_somebody_edited_is_found(tmp_path: Path, old: bytes, new: bytes, member: str) -> None:
+def test_edited_verdict_is_detected(tmp_path: Path, old: bytes, new: bytes, member: str) -> None:
     judged = [*RECORDS, Record(3, 3.0, 1, ended())]
     written(tmp_path, judged)
     path = tmp_path / FILE
@@ -62,9 +62,7 @@ def test_a_verdict_that_somebody_edited_is_found(tmp_path: Path, old: bytes, new
 @pytest.mark.parametrize(
     ("old", "new"), [(b'"validated":null', b'"validated":true'), (b'"case_key":"ck"', b'"case_key":"other"')]
 )
-def test_what_plan_json_says_is_held_against_it_as_long_as_it_is_the_same(
-    tmp_path: Path, old: bytes, new: bytes
-) -> None:
+def test_verdicts_are_checked_against_plan_json_while_it_is_unchanged(tmp_path: Path, old: bytes, new: bytes) -> None:
     written(tmp_path)
     path = tmp_path / FILE
     path.write_bytes(path.read_bytes().replace(old, new))
@@ -74,7 +72,7 @@ def test_what_plan_json_says_is_held_against_it_as_long_as_it_is_the_same(
     said(str(caught.value), "data")
 
 
-def test_a_run_whose_plan_json_was_changed_keeps_what_was_said_of_it_before(tmp_path: Path) -> None:
+def test_run_with_a_changed_plan_json_keeps_its_earlier_verdicts(tmp_path: Path) -> None:
     written(tmp_path)
     before = (tmp_path / FILE).read_bytes()
 
@@ -84,7 +82,7 @@ def test_a_run_whose_plan_json_was_changed_keeps_what_was_said_of_it_before(tmp_
     assert (tmp_path / FILE).read_bytes() == before
 
 
-def test_a_disk_that_takes_a_part_is_an_error_and_nothing_is_missing_once_there_is_room(tmp_path: Path) -> None:
+def test_partial_disk_write_is_an_error_and_nothing_is_lost_once_there_is_space(tmp_path: Path) -> None:
     with (
         EventFile(tmp_path, RunProjection(COMPILED, "first")) as file,
         files_no_larger_than(100),

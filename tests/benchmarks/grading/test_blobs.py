@@ -8,7 +8,7 @@ from planloop.benchmarks.grading.context import BLOBS_FOLDER, BlobFolder
 from tests.product import sha256_hex
 
 
-def test_it_is_written_once_and_known_from_then_on(tmp_path: Path) -> None:
+def test_blob_is_written_once_and_known_afterwards(tmp_path: Path) -> None:
     blobs, seen = BlobFolder(tmp_path), {"output": b"said", "same": b"said"}
     assert blobs.kept(seen) is None
 
@@ -19,7 +19,7 @@ def test_it_is_written_once_and_known_from_then_on(tmp_path: Path) -> None:
     assert blobs.kept(seen | {"page": b"other"}) is None
 
 
-def test_the_next_process_keeps_what_is_there_as_it_is(tmp_path: Path) -> None:
+def test_next_process_keeps_existing_blobs_unchanged(tmp_path: Path) -> None:
     BlobFolder(tmp_path).keep({"output": b"said"})
     (kept,) = (tmp_path / BLOBS_FOLDER).iterdir()
     before = kept.stat()

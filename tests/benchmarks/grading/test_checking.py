@@ -44,7 +44,7 @@ async def test_a_program_cannot_have_another_answer_for_it(tmp_path: Path) -> No
     golden_text.said(found.message, f"{other}")
 
 
-def test_what_a_check_says_and_shows_names_no_address_that_differs_between_runs() -> None:
+def test_findings_of_a_check_contain_no_address_that_differs_between_runs() -> None:
     said = "Cannot connect to host 172.27.0.2:8080 [Connect call failed ('172.27.0.2', 8080)]"
     evidence = {"tree.txt": b"http://172.27.0.2:8080/a\n172.27.0.2:80801", "screenshot.png": b"\x89PNG\xff"}
 
@@ -75,7 +75,7 @@ JSON: JsonObject = {"subset": {"a": 1}}
         ("json", JSON | {"shell": "echo '{\"a\": 2}'"}, "/a is 2, not 1"),
     ],
 )
-async def test_a_command_that_comes_to_no_good_end_fails_whatever_reads_what_it_prints(
+async def test_command_that_does_not_end_well_fails_in_every_kind_of_check(
     tmp_path: Path, kind: str, arguments: JsonObject, words: str
 ) -> None:
     bench = CheckEnvironment(LocalProcesses(tmp_path / "run", str(tmp_path), 1), RandomIds(), str(tmp_path), None)
@@ -88,7 +88,7 @@ async def test_a_command_that_comes_to_no_good_end_fails_whatever_reads_what_it_
 
 @pytest.mark.anyio
 @pytest.mark.process
-async def test_a_text_that_a_pattern_is_never_done_with_fails_and_says_what_is_slow(tmp_path: Path) -> None:
+async def test_text_that_a_slow_pattern_never_finishes_fails_and_names_the_pattern(tmp_path: Path) -> None:
     bench = CheckEnvironment(LocalProcesses(tmp_path / "run", str(tmp_path), 1), RandomIds(), str(tmp_path), None)
     (tmp_path / "out.txt").write_text("a" * 40 + "!")
     spec = CheckSpec("0", "contains", {"path": "out.txt", "pattern": r"\A(\w+\s?)+\Z"}, 0.5)
@@ -113,9 +113,7 @@ def test_an_error_counts_when_the_work_can_bring_it_about(is_own: bool, result: 
     ("argv", "is_inside", "result"),
     [("node a.js", False, "error"), ("/opt/node a.js", False, "error"), ("node a.js", True, "fail")],
 )
-def test_a_program_that_only_this_machine_lacks_says_nothing_of_the_work(
-    argv: str, is_inside: bool, result: str
-) -> None:
+def test_program_missing_on_this_machine_only_is_not_the_works_failure(argv: str, is_inside: bool, result: str) -> None:
     spec = CheckSpec("0", "sh", {"argv": argv.split()}, 1.0)
 
     found = judge_command_exit(spec, Exit(ExitCause.NOT_STARTED, None, b""), is_inside=is_inside)

@@ -52,6 +52,6 @@ async def test_a_program_may_end_by_itself_and_a_room_never_does(
 
 
 @pytest.mark.anyio
-async def test_one_that_is_gone_tells_nothing() -> None:
+async def test_removed_container_does_not_report_how_it_ended() -> None:
     with pytest.raises(EngineFailed, match="removed"):
         await was_killed(engine_with(None), "id", ends_itself=True)

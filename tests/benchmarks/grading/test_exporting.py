@@ -43,7 +43,7 @@ def test_files_folders_and_inner_links_are_copied(work: Path, graded: Path) -> N
 
 
 @pytest.mark.parametrize("target", ["../secret", "/etc/passwd", "../../graded", "src/../../secret"])
-def test_a_link_that_leads_out_is_left_out(work: Path, graded: Path, target: str) -> None:
+def test_link_out_of_the_workspace_is_not_copied(work: Path, graded: Path, target: str) -> None:
     (work / "link").symlink_to(target)
 
     export_workspace(work, graded)
@@ -51,7 +51,7 @@ def test_a_link_that_leads_out_is_left_out(work: Path, graded: Path, target: str
     assert [one.name for one in graded.iterdir()] == ["src"]
 
 
-def test_a_link_through_a_link_cannot_lead_out(work: Path, graded: Path) -> None:
+def test_link_through_a_link_cannot_escape(work: Path, graded: Path) -> None:
     (work / "up").symlink_to("src")
     (work / "src" / "out").symlink_to("../../secret")
     (work / "far").symlink_to("up/out")
@@ -61,7 +61,7 @@ def test_a_link_through_a_link_cannot_lead_out(work: Path, graded: Path) -> None
     assert not (graded / "far").exists()
 
 
-def test_a_link_that_leads_out_by_way_of_another_is_left_out(work: Path, graded: Path) -> None:
+def test_indirect_link_out_of_the_workspace_is_not_copied(work: Path, graded: Path) -> None:
     (work / "src" / "up").symlink_to("..")
     (work / "far").symlink_to("src/up/../secret")
 
@@ -71,7 +71,7 @@ def test_a_link_that_leads_out_by_way_of_another_is_left_out(work: Path, graded:
     assert (graded / "src" / "up").resolve() == graded
 
 
-def test_links_in_a_circle_and_names_that_are_no_text_are_left_out(work: Path, graded: Path) -> None:
+def test_circular_links_and_undecodable_names_are_left_out(work: Path, graded: Path) -> None:
     (work / "self").symlink_to("self")
     (work / "to").symlink_to("fro")
     (work / "fro").symlink_to("to")
@@ -82,7 +82,7 @@ def test_links_in_a_circle_and_names_that_are_no_text_are_left_out(work: Path, g
     assert [one.name for one in graded.iterdir()] == ["src"]
 
 
-def test_links_that_the_system_does_not_follow_to_their_end_are_left_out(work: Path, graded: Path) -> None:
+def test_links_that_the_system_does_not_resolve_are_left_out(work: Path, graded: Path) -> None:
     chain = [work / f"{number:04}" for number in range(1_200)]  # Longer than functions may call each other.
     for link, before in zip(chain, [work / "src" / "a.txt", *chain], strict=False):
         link.symlink_to(before.relative_to(work))
@@ -96,7 +96,7 @@ def test_links_that_the_system_does_not_follow_to_their_end_are_left_out(work: P
     assert (graded / followed[-1]).read_text() == "a"
 
 
-def test_history_pipes_and_what_was_there_before_are_left_out(work: Path, graded: Path) -> None:
+def test_history_pipes_and_earlier_files_are_left_out(work: Path, graded: Path) -> None:
     (work / ".git").mkdir()
     (work / "src" / ".git").write_text("gitdir: elsewhere")
     os.mkfifo(work / "pipe")
@@ -109,9 +109,7 @@ def test_history_pipes_and_what_was_there_before_are_left_out(work: Path, graded
 
 
 @pytest.mark.parametrize("name", ["none", "away"])
-def test_a_workspace_that_is_not_there_or_is_a_link_is_empty(
-    work: Path, graded: Path, tmp_path: Path, name: str
-) -> None:
+def test_missing_or_linked_workspace_is_empty(work: Path, graded: Path, tmp_path: Path, name: str) -> None:
     (tmp_path / "away").symlink_to(work)
 
     export_workspace(tmp_path / name, graded)
@@ -127,7 +125,7 @@ def test_a_workspace_that_is_not_there_or_is_a_link_is_empty(
         ("GRADED_DEPTH_MAX", 1, "more than 1 folders deep"),
     ],
 )
-def test_too_much_is_told(
+def test_oversized_workspace_is_reported(
     work: Path, graded: Path, monkeypatch: pytest.MonkeyPatch, bound: str, largest: int, words: str
 ) -> None:
     monkeypatch.setattr(limits, bound, largest)
@@ -136,7 +134,7 @@ def test_too_much_is_told(
         export_workspace(work, graded)
 
 
-def test_a_workspace_is_copied_as_deep_as_functions_may_call_each_other_and_no_deeper(work: Path, graded: Path) -> None:
+def test_workspace_is_copied_up_to_the_recursion_limit(work: Path, graded: Path) -> None:
     (work / "/".join("a" * 150)).mkdir(parents=True)
 
     with pytest.raises(WorkspaceTooLarge, match="100 folders deep"):
@@ -157,7 +155,7 @@ def deepen(folder: Path, size: int) -> None:
 
 
 @pytest.mark.parametrize("more", [-1, 1000])
-def test_a_workspace_that_is_deeper_than_any_path_is_its_own_fault(work: Path, graded: Path, more: int) -> None:
+def test_workspace_deeper_than_any_path_is_an_error_of_the_work(work: Path, graded: Path, more: int) -> None:
     deepen(work, PATH_BYTES_MAX + more)  # In the copy, which has a longer name, also what can be read just so.
 
     with pytest.raises(WorkspaceUnreadable) as caught:
@@ -165,14 +163,14 @@ def test_a_workspace_that_is_deeper_than_any_path_is_its_own_fault(work: Path, g
     said(str(caught.value))
 
 
-def test_a_folder_that_nobody_may_look_into_is_its_own_fault(work: Path, graded: Path) -> None:
+def test_unreadable_folder_is_an_error_of_the_work(work: Path, graded: Path) -> None:
     (work / "src").chmod(0)
 
     with without_rights(), pytest.raises(WorkspaceUnreadable, match="Permission denied: src"):
         export_workspace(work, graded)
 
 
-def test_a_copy_that_cannot_be_written_is_the_fault_of_the_world(work: Path, tmp_path: Path) -> None:
+def test_unwritable_copy_is_an_infrastructure_error(work: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("no folder")
 
     with pytest.raises(NotADirectoryError):

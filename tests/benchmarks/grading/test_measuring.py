@@ -58,7 +58,7 @@ def test_churn_is_lines_that_came_and_went() -> None:
     assert count_changed_lines("a\n", "a\n") == 0
 
 
-def test_only_what_was_made_or_changed_is_looked_at_and_only_what_is_wanted_is_said() -> None:
+def test_only_new_or_changed_files_are_measured_and_only_wanted_figures_reported() -> None:
     before = {"given.ts": "if (a) {} \n", "gone.ts": "x\n"}
     after = {"given.ts": "if (a) {} \n", "new.ts": "if (b) {}\n"}
 
@@ -70,7 +70,7 @@ def test_only_what_was_made_or_changed_is_looked_at_and_only_what_is_wanted_is_s
     assert measure_code(("lint", "runtime"), before, after) == {"lint": 0.0}
 
 
-def test_what_no_hand_wrote_is_left_out(tmp_path: Path) -> None:
+def test_generated_files_are_left_out(tmp_path: Path) -> None:
     kept = {"src/a.ts": "a\n", "b.txt": "é\n"}
     left = {
         "node_modules/x/i.js": "x\n",

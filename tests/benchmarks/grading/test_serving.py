@@ -69,7 +69,7 @@ def laid(folder: Path, files: Mapping[str, str]) -> Path:
 
 
 @rows.each(("files", "argv"), [row[1:] for row in FOUND], ids=[row[0] for row in FOUND])
-def test_a_program_is_started_as_its_author_meant_it(
+def test_program_is_started_as_its_author_intended(
     files: Mapping[str, str], argv: list[str], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     assert find_start_command(laid(tmp_path_factory.mktemp("program"), files), "auto").argv == tuple(argv)
@@ -84,7 +84,7 @@ def test_an_executable_is_run_as_it_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("files", [{}, {"README.md": "x", "src/thing.ts": ""}, {"run/main.ts": ""}, {"notes.clj": "1"}])
-def test_nothing_to_start_says_where_it_was_looked_for(files: Mapping[str, str], tmp_path: Path) -> None:
+def test_missing_program_reports_where_it_was_looked_for(files: Mapping[str, str], tmp_path: Path) -> None:
     found = find_start_command(laid(tmp_path, files), "auto")
 
     assert found.argv is None

@@ -24,7 +24,7 @@ def object_of(address: str, **status: object) -> Resource:
         ({"incarnation": 1, "starts": 1, "losses": 1}, True),
     ],
 )
-def test_a_container_that_ended_or_began_anew_while_it_was_worked_in_is_a_fault_of_the_world(
+def test_container_that_ended_or_restarted_during_work_is_an_infrastructure_error(
     status: JsonObject, is_lost: bool
 ) -> None:
     container = object_of("container/c", **status)
@@ -48,7 +48,9 @@ def test_a_container_that_ended_or_began_anew_while_it_was_worked_in_is_a_fault_
         ({}, {"state": "failed", "conditions": {"Ready": {"reason": "Failed", "message": "it gave up"}}}, ""),
     ],
 )
-def test_what_a_task_came_to_is_of_the_world_or_of_who_did_it(case: JsonObject, task: JsonObject, words: str) -> None:
+def test_task_outcome_is_attributed_to_the_infrastructure_or_the_contestant(
+    case: JsonObject, task: JsonObject, words: str
+) -> None:
     assert infrastructure_failure(object_of("case/a", **case), object_of("task/a", **task), []) == words
 
 
@@ -63,7 +65,9 @@ def test_what_a_task_came_to_is_of_the_world_or_of_who_did_it(case: JsonObject, 
         ("error fail pass fail", CaseVerdict.FAIL, "1: fail (and 1 more)"),
     ],
 )
-def test_one_check_that_fails_decides_whatever_could_not_be_run(results: str, verdict: CaseVerdict, why: str) -> None:
+def test_one_failed_check_decides_despite_checks_that_could_not_run(
+    results: str, verdict: CaseVerdict, why: str
+) -> None:
     found: list[JsonObject] = [
         {"check": str(n), "result": result, "message": result} for n, result in enumerate(results.split())
     ]

@@ -124,7 +124,7 @@ def acts(suites: dict[str, Suite], kind: str) -> Iterator[tuple[Suite, Case, str
                 yield suite, case, name, act
 
 
-def test_every_category_of_single_turns_becomes_a_suite_and_the_rest_is_told() -> None:
+def test_single_turn_categories_become_suites_and_others_are_reported() -> None:
     imported = found()
 
     assert imported.counts == {
@@ -208,14 +208,14 @@ def test_a_call_more_fails_as_it_does_there(suites: dict[str, Suite]) -> None:
     assert judged(suite, case, ScriptedAct(calls=(two, one, one))).result == "fail"
 
 
-def test_two_functions_of_one_name_lie_in_different_worlds(suites: dict[str, Suite]) -> None:
+def test_two_functions_of_one_name_are_in_different_worlds(suites: dict[str, Suite]) -> None:
     cases = suites["bfcl-simple-python"].cases
 
     assert [case.setting.world for case in cases.values()] == [{"use": "w0"}, {"use": "w1"}]
     assert [case.setting.tools for case in cases.values()] == [("bfcl.kite_fly",), ("bfcl1.kite_fly",)]
 
 
-def test_all_that_was_said_before_is_in_the_prompt(suites: dict[str, Suite]) -> None:
+def test_earlier_messages_are_in_the_prompt(suites: dict[str, Suite]) -> None:
     assert suites["bfcl-live-simple"].cases["live_simple_0-0-0"].prompts == ("Be brief.\n\nUser: Fly /x/ \u2028 é",)
 
 
@@ -229,7 +229,7 @@ def test_large_categories_are_cut_into_suites_that_a_reader_takes() -> None:
     ]
 
 
-def test_a_map_with_too_many_members_that_may_be_left_out_is_told() -> None:
+def test_map_with_too_many_optional_members_is_reported() -> None:
     wide = {f"m{n}": [n, ""] for n in range(bfcl.OPTIONAL_MEMBERS_MAX + 1)}
     tools = {"f": {"properties": {"a": {"type": "object"}}}}
 

@@ -101,13 +101,13 @@ def test_an_exercise_becomes_a_case_with_its_stub_tests_and_example(language: st
     assert check.kind == "sh" and check.arguments["shell"] == "sh /checks/run.sh"
 
 
-def test_exercises_come_in_the_order_of_the_track_and_strangers_after_them(tmp_path: Path) -> None:
+def test_exercises_are_in_the_order_of_the_track_followed_by_unknown_ones(tmp_path: Path) -> None:
     made = track("clojure", "abacus") | track("clojure") | track("clojure", "zebra")
 
     assert list(read(convert_exercism(made, "clojure"), tmp_path).cases) == ["zebra", "adder", "abacus"]
 
 
-def test_known_exceptions_are_tagged_and_told(tmp_path: Path) -> None:
+def test_known_exceptions_are_tagged_and_reported(tmp_path: Path) -> None:
     made = convert_exercism(track("clojure", "wordy"), "clojure")
 
     said(read(made, tmp_path).cases["wordy"].tags["known"])
@@ -123,7 +123,7 @@ def broken(path: str, content: bytes | None) -> dict[str, bytes]:
     return files
 
 
-def test_a_config_that_is_no_json_costs_nothing_where_the_files_have_their_usual_names(tmp_path: Path) -> None:
+def test_invalid_config_is_harmless_where_the_files_have_their_usual_names(tmp_path: Path) -> None:
     made = convert_exercism(broken(".meta/config.json", b'{"files": {} "blurb": 1}'), "typescript")
 
     assert made.cases == 1 and read(made, tmp_path).cases["adder"].proofs.oracles
@@ -137,7 +137,7 @@ def test_a_config_that_is_no_json_costs_nothing_where_the_files_have_their_usual
         (".meta/config.json", json.dumps({"files": {"solution": ["adder.ts"]}}).encode(), "its config names no test"),
     ],
 )
-def test_an_exercise_that_is_not_whole_is_left_out_and_named(path: str, content: bytes | None, words: str) -> None:
+def test_incomplete_exercise_is_left_out_and_named(path: str, content: bytes | None, words: str) -> None:
     made = convert_exercism(broken(path, content), "typescript")
 
     assert made.cases == 0 and words in made.notes[0]
@@ -182,7 +182,7 @@ def judged(folder: Path, program: str, runs: str, *, track_: str = "typescript",
     ],
     ids=["all pass", "one fails", "no tests", "only printed", "twice", "another key", "no key"],
 )
-def test_only_a_run_that_says_its_key_passes(language: str, says: str, passes: bool, tmp_path: Path) -> None:
+def test_only_a_run_that_prints_its_key_passes(language: str, says: str, passes: bool, tmp_path: Path) -> None:
     program = {"clojurescript": "node", "clojure": "clojure"}[language]
 
     assert judged(tmp_path, program, f"key=$(cat)\nprintf {says}", track_=language) is passes
@@ -304,7 +304,7 @@ def test_a_wrong_solution_that_cheats_does_not_pass(name: str, tmp_path: Path) -
 
 
 @needs_node
-def test_a_link_out_of_the_workspace_leads_nowhere(tmp_path: Path) -> None:
+def test_link_out_of_the_workspace_resolves_to_nothing(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("export const add = (a, b) => a + b\n")
     (tmp_path / "work").mkdir()
     (tmp_path / "work" / "adder.mjs").symlink_to(tmp_path / "secret")
@@ -334,7 +334,7 @@ it('fails 6', () => { expect(() => { throw new Error('a') }).toThrow('b') })
 
 
 @needs_node
-def test_expectations_hold_and_fail_as_those_of_jest(tmp_path: Path) -> None:
+def test_expectations_pass_and_fail_like_those_of_jest(tmp_path: Path) -> None:
     _, printed = solves(tmp_path, SOLVED, MATCHES)
 
     assert [line.split(":")[0].strip() for line in printed.splitlines() if line.startswith("FAILED")] == [

@@ -26,7 +26,7 @@ cases:
 """
 
 
-def test_a_check_that_cannot_be_run_and_a_blank_that_nothing_fills_are_told_once_for_all_languages(
+def test_invalid_check_and_unfilled_blank_are_reported_once_for_all_languages(
     tmp_path: Path,
 ) -> None:
     read = read_suite(SUITE.encode(), file="suite.yaml", sources=FolderSuiteSources(tmp_path))
@@ -51,7 +51,7 @@ cases:
 """
 
 
-def test_files_that_no_folder_can_hold_and_a_lexicon_without_names_are_told(tmp_path: Path) -> None:
+def test_unstorable_files_and_a_lexicon_without_names_are_reported(tmp_path: Path) -> None:
     text = PATHS % ("d" * 256)
 
     read = read_suite(text.encode(), file="suite.yaml", sources=FolderSuiteSources(tmp_path))
@@ -75,7 +75,7 @@ cases:
 """
 
 
-def test_a_chat_that_lasts_as_long_as_its_check_may_take_is_told_of(tmp_path: Path) -> None:
+def test_chat_as_long_as_its_checks_timeout_is_reported(tmp_path: Path) -> None:
     read = read_suite(CHATS.encode(), file="suite.yaml", sources=FolderSuiteSources(tmp_path))
 
     told = [(one.span.line if one.span else 0, one.code, one.summary) for one in read.diagnostics]
@@ -107,7 +107,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("written", "words"), WRONG.items(), ids=WRONG)
-def test_what_is_wrong_in_a_proof_is_told_at_its_line(tmp_path: Path, written: str, words: str) -> None:
+def test_error_in_a_proof_is_reported_at_its_line(tmp_path: Path, written: str, words: str) -> None:
     read = read_suite((PROOFS % written).encode(), file="suite.yaml", sources=FolderSuiteSources(tmp_path))
 
     errors = [one for one in read.diagnostics if one.severity == "error"]

@@ -76,7 +76,7 @@ def test_the_page_can_be_read_on_any_screen(browser: Any, tmp_path: Path) -> Non
     page.close()
 
 
-def test_plots_and_tables_have_names_for_those_who_cannot_see_them(browser: Any, tmp_path: Path) -> None:
+def test_plots_and_tables_have_accessible_names(browser: Any, tmp_path: Path) -> None:
     path = tmp_path / "report.html"
     path.write_text(write_html(combine_summaries(SUITES)))
     page = browser.new_page()

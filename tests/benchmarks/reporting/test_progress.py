@@ -26,7 +26,7 @@ def after(events: list[BenchEvent], now: float | None = None, parallel: int = 3)
     return run_progress(RunFold().add_all(events), events[-1].ts if now is None else now, parallel=parallel)
 
 
-def test_the_line_says_how_far_the_run_is() -> None:
+def test_line_shows_the_progress_of_the_run() -> None:
     said(progress_line(HALF, width=120))
 
 
@@ -41,7 +41,7 @@ def test_the_line_says_how_far_the_run_is() -> None:
         (4, "12/…"),
     ],
 )
-def test_what_does_not_fit_goes_the_least_needed_first(width: int, text: str) -> None:
+def test_line_drops_the_least_important_part_first(width: int, text: str) -> None:
     assert progress_line(HALF, width=width) == text
 
 
@@ -53,7 +53,7 @@ def test_the_line_never_wraps_and_never_steers_the_terminal(suite: str, width: i
     assert text.isprintable()
 
 
-def test_before_the_run_is_open_nothing_is_said() -> None:
+def test_nothing_is_printed_before_the_run_is_open() -> None:
     assert progress_line(run_progress(RunFold(), 0.0, parallel=1), width=80) == ""
 
 
@@ -82,7 +82,7 @@ def test_an_entry_that_is_tried_again_is_not_done() -> None:
     assert now.done == before.done - 1 or now.done == before.done
 
 
-def test_time_left_is_the_mean_of_what_ended_over_what_runs_at_once() -> None:
+def test_remaining_time_is_the_mean_of_ended_entries_over_the_parallel_ones() -> None:
     one, other, third = (replace(each, seconds=9.0) for each in outcomes(3, ("m/x",)))
     events = told([one, other, third], Told(parallel=1))
     ended = next(place for place, event in enumerate(events) if event.type == "case/end")

@@ -109,7 +109,7 @@ def test_pairs_are_made_of_identical_keys_that_both_have_decided() -> None:
     said(pair["sentence"])
 
 
-def test_models_that_are_too_close_are_said_to_be() -> None:
+def test_models_that_are_too_close_are_marked() -> None:
     entries = [
         Outcome(f"c{n}", f"m/{m}", verdict="fail" if (n, m) == (0, "a") else "pass") for n in range(9) for m in "ab"
     ]
@@ -120,7 +120,7 @@ def test_models_that_are_too_close_are_said_to_be() -> None:
     assert "not distinguishable at this size" in write_html(report)
 
 
-def test_a_run_with_errors_says_on_top_that_it_is_incomplete() -> None:
+def test_run_with_errors_is_marked_incomplete_on_top() -> None:
     entries = [Outcome("a", "m/x"), Outcome("b", "m/x", verdict="error"), Outcome("c", "m/x", touched=True)]
     report = reporting_report.combine_summaries([summarised(entries, Told(planned=[Outcome("d", "m/x")]))])
 
@@ -134,7 +134,7 @@ def test_a_run_with_errors_says_on_top_that_it_is_incomplete() -> None:
 
 
 @pytest.mark.parametrize(("validated", "text"), [(None, "not validated"), (False, "invalid suite"), (True, None)])
-def test_a_suite_that_nobody_has_found_valid_is_said_to_be_so_on_top(validated: bool | None, text: str | None) -> None:
+def test_unvalidated_suite_is_marked_on_top(validated: bool | None, text: str | None) -> None:
     report = reporting_report.combine_summaries([summarised([Outcome("a", "m/x")], Told(validated=validated))])
 
     assert json_of(report)["suites"]["tool-calling"]["runs"][0]["validated"] is validated
@@ -143,7 +143,7 @@ def test_a_suite_that_nobody_has_found_valid_is_said_to_be_so_on_top(validated: 
         assert ("Read this first" in top, text in top if text else True) == (text is not None, True)
 
 
-def test_doing_nothing_and_the_oracle_stand_beside_every_suite() -> None:
+def test_nop_and_oracle_are_shown_beside_every_suite() -> None:
     for text in (write_markdown(REPORT), Page(write_html(REPORT)).text):
         assert "Doing nothing passes 0.0 % (0 of 24); the oracle passes 100.0 % (24 of 24)." in text
         assert "Doing nothing passes 0.0 % (0 of 8); the oracle was not run: add --model oracle." in text
@@ -239,20 +239,20 @@ def _inner(token: Token) -> list[Token]:
 
 
 @given(st.text("<>&\"'|`*_[]()!#~\\-:/.@wx", max_size=24))
-def test_escaped_text_is_read_as_it_was_meant(name: str) -> None:
+def test_escaped_text_is_read_as_intended(name: str) -> None:
     (_, inline, _) = GFM.parse(f"x{escape_markdown(name)}x")
 
     assert "".join(token.content for token in inline.children or []) == f"x{name}x"
 
 
 @given(st.text("#>-+=*_1.)`~x ", min_size=1, max_size=9))
-def test_escaped_text_begins_nothing(name: str) -> None:
+def test_escaped_text_starts_no_markup(name: str) -> None:
     assert [token.type for token in GFM.parse(f"- {escape_markdown(name)}x")] == [
         token.type for token in GFM.parse("- x")
     ]
 
 
-def test_the_page_needs_nothing_from_elsewhere_and_runs_nothing() -> None:
+def test_page_needs_no_external_resource_and_runs_no_script() -> None:
     page = Page(write_html(REPORT))
 
     assert {"script", "link", "img", "iframe", "object"} & set(page.names) == set()
@@ -263,7 +263,7 @@ def test_the_page_needs_nothing_from_elsewhere_and_runs_nothing() -> None:
     assert "url(" not in write_html(REPORT) and "@import" not in write_html(REPORT)
 
 
-def test_every_plot_has_a_title_a_description_and_a_table_beside_it() -> None:
+def test_every_plot_has_a_title_a_description_and_a_table() -> None:
     text = write_html(REPORT)
     plots = [piece.partition("</svg>")[0] + "</svg>" for piece in text.split("<svg ")[1:]]
     ids = [value for name, value in Page(text).attributes if name == "id"]
@@ -280,7 +280,7 @@ def test_every_plot_has_a_title_a_description_and_a_table_beside_it() -> None:
         assert "<table>" in text[text.index(plot) :].partition("<figure")[0]
 
 
-def test_where_nothing_was_paid_the_plot_of_costs_counts_tokens() -> None:
+def test_plot_of_costs_counts_tokens_without_any_payment() -> None:
     def page(usd: float, turns: int) -> str:
         return write_html(reporting_report.combine_summaries([summarised([Outcome("a", "m/x", usd=usd, turns=turns)])]))
 
@@ -318,7 +318,7 @@ def test_totals_are_sums_over_all_suites_and_runs_and_say_what_is_in_them() -> N
     assert total not in write_markdown(alone) and total not in write_html(alone)
 
 
-def test_a_model_that_was_not_in_every_suite_says_so() -> None:
+def test_model_missing_from_some_suites_is_marked() -> None:
     report = reporting_report.combine_summaries(
         [FIRST, summarised(outcomes(3, ("acme/tiny",), seed=7), Told(suite="planning"))]
     )

@@ -51,7 +51,7 @@ def test_a_summary_is_made_again_byte_for_byte() -> None:
     assert first.endswith(b"}\n")
 
 
-def test_what_is_asked_for_on_the_way_changes_nothing() -> None:
+def test_reading_a_fold_before_its_end_changes_nothing() -> None:
     events, watched = told(OUTCOMES), RunFold()
     for event in events:
         watched.add(event)
@@ -89,7 +89,7 @@ def test_a_run_is_complete_when_nothing_is_missing_and_nothing_went_wrong() -> N
     assert (invalid["complete"], invalid["entries"]["invalid"]) == (True, 1)
 
 
-def test_what_is_not_decided_is_in_no_rate_and_in_the_bounds() -> None:
+def test_undecided_entry_is_in_no_rate_and_in_the_bounds() -> None:
     entries = [
         Outcome(f"c{n}", "acme/b", verdict=verdict) for n, verdict in enumerate(["pass", "fail", "error", "invalid"])
     ]
@@ -213,7 +213,7 @@ def test_nop_and_oracle_stand_beside() -> None:
     assert of([Outcome("a", "m/x")])["beside"] == {"nop": None, "oracle": None}
 
 
-def test_an_entry_that_a_person_touched_is_named() -> None:
+def test_entry_edited_by_an_operator_is_named() -> None:
     found = of([Outcome("a", "m/x", touched=True), Outcome("b", "m/x")])
 
     assert (found["touched"], found["models"]["m/x"]["touched"]) == ([["a", "m/x", 1]], 1)
@@ -243,7 +243,7 @@ def test_a_run_without_events_has_a_summary() -> None:
         (BenchEvent(5, 0.0, "run/open", "s", None, None, None, None, None, {}), "seq 5: invalid run/open"),
     ],
 )
-def test_events_that_no_run_writes_are_told_with_their_place(event: BenchEvent, what: str) -> None:
+def test_unknown_events_are_reported_with_their_place(event: BenchEvent, what: str) -> None:
     with pytest.raises(BadRun, match=what):
         RunFold().add(event)
 

@@ -92,7 +92,7 @@ def test_the_interval_of_a_difference_turns_with_the_sides(wins: int, losses: in
     assert -1 <= there.low <= there.high <= 1
 
 
-def test_the_interval_of_a_difference_is_the_one_by_hand() -> None:
+def test_interval_of_a_difference_equals_the_one_computed_by_hand() -> None:
     # a = 12/52, b = 5/52: 0.134615 ± 1.959964 √((0.326923 - 0.018121) / 52).
     found = statistics.paired_interval(11, 4, 50)
 
@@ -134,7 +134,7 @@ def test_a_case_is_one_unit_however_many_trials_it_has() -> None:
     assert (found.wins, found.losses, found.ties, found.difference) == (1, 1, 1, 0)
 
 
-def test_models_are_told_apart_only_when_test_and_interval_agree() -> None:
+def test_models_are_distinguished_only_when_test_and_interval_agree() -> None:
     def verdicts(passed: int, n: int) -> list[CaseTally]:
         return [CaseTally(int(place < passed), 1) for place in range(n)]
 
@@ -145,7 +145,7 @@ def test_models_are_told_apart_only_when_test_and_interval_agree() -> None:
 
 
 @given(st.integers(0, 50), st.integers(0, 50), st.integers(0, 50))
-def test_bounds_hold_whatever_becomes_of_the_undecided(passed: int, failed: int, undecided: int) -> None:
+def test_bounds_hold_for_every_outcome_of_the_undecided(passed: int, failed: int, undecided: int) -> None:
     found = statistics.pass_bounds(passed, passed + failed, undecided)
 
     total = passed + failed + undecided
@@ -170,7 +170,7 @@ def test_resampling_depends_on_its_seed_alone_and_holds_the_share(tallies: list[
     assert found.low - 0.02 <= sum(one.passed for one in tallies) / decided <= found.high + 0.02
 
 
-def test_resampling_is_wider_where_trials_of_a_case_are_alike() -> None:
+def test_resampling_is_wider_where_trials_of_a_case_are_equal() -> None:
     tallies = [CaseTally(5 * (place % 2), 5) for place in range(20)]
 
     by_case, by_trial = statistics.bootstrap_interval(tallies, "x"), statistics.wilson_interval(50, 100)
@@ -187,7 +187,7 @@ def test_resampling_is_the_same_on_every_machine() -> None:
     assert statistics.bootstrap_interval(tallies, "tool-calling") == Interval(5 / 27, 19 / 27)
 
 
-def test_cases_that_all_went_alike_have_wilsons_interval_over_cases() -> None:
+def test_cases_with_equal_trials_have_wilsons_interval_over_cases() -> None:
     assert statistics.bootstrap_interval([CaseTally(3, 3)] * 4, "x") == statistics.wilson_interval(4, 4)
 
 
@@ -201,7 +201,7 @@ def test_the_median_is_in_the_middle() -> None:
     assert [statistics.median_of(values) for values in ([], [3], [9, 1], [5, 1, 3])] == [None, 3, 5, 3]
 
 
-def test_what_cannot_be_said_is_not_said() -> None:
+def test_undefined_statistics_are_none() -> None:
     assert (
         statistics.wilson_interval(0, 0),
         statistics.pass_rate(0, 0),

@@ -37,7 +37,7 @@ def laid(folder: Path, files: Mapping[str, str]) -> Path:
     return folder
 
 
-def test_it_has_every_case_in_every_language() -> None:
+def test_suite_has_every_case_in_every_language() -> None:
     assert sorted(suite().cases) == sorted(CASES)
 
 
@@ -54,7 +54,7 @@ def test_a_case_has_proofs_enough_and_an_image_that_is_made_here(name: str) -> N
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_what_an_agent_is_told_names_the_language_and_none_of_what_is_checked_with(name: str) -> None:
+def test_prompt_names_the_language_and_none_of_the_checks_tools(name: str) -> None:
     found = case(name)
     said = " ".join([*found.prompts, *found.setting.files.values()])
 

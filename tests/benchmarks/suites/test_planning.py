@@ -64,7 +64,7 @@ def test_the_example_of_the_page_is_a_check() -> None:
     assert not work.faults.found and not list(log_check_problems(check))
 
 
-def test_the_page_names_the_exercises_that_are_known_to_fail() -> None:
+def test_page_names_the_exercises_that_are_known_to_fail() -> None:
     assert all(
         f"| {name} | {slug} | {why} |" in PAGE for name, track in TRACKS.items() for slug, why in track.known.items()
     )

@@ -132,7 +132,7 @@ def test_doing_nothing_and_cheating_fail(name: str) -> None:
 
 
 @CASES
-def test_people_ask_in_more_than_one_way(name: str) -> None:
+def test_prompts_are_phrased_in_more_than_one_way(name: str) -> None:
     assert len(set(suite().cases[name].prompts)) >= 2
 
 

@@ -18,7 +18,7 @@ def judged(suite: Suite, *but: But) -> CaseJudgement:
     return found
 
 
-def test_a_sound_case_has_no_fault() -> None:
+def test_valid_case_has_no_error() -> None:
     found = judged(suite_of(one=SOUND))
 
     assert found.is_valid and found.problems == ()
@@ -43,7 +43,7 @@ def test_a_sound_case_has_no_fault() -> None:
         (("mutant:other-file", None, ()), "P0509", "`mutant:other-file` was not decided: it did not finish"),
     ],
 )
-def test_a_proof_that_does_not_do_as_it_must_is_a_fault(but: But, code: str, words: str) -> None:
+def test_proof_with_an_unexpected_verdict_is_an_error(but: But, code: str, words: str) -> None:
     found = judged(suite_of(one=SOUND), but)
 
     assert not found.is_valid

@@ -13,7 +13,7 @@ from tests.benchmarks.validating.suites import SOUND, entries, suite_of
 from tests.golden_text import said
 
 
-def test_a_matrix_says_which_check_told_of_which_mutant_and_who_did_not_do_as_it_must() -> None:
+def test_matrix_shows_the_checks_that_caught_each_mutant_and_unexpected_verdicts() -> None:
     case = suite_of(one=SOUND).cases["one"]
     (found,) = judge_cases(
         [case],
@@ -31,7 +31,7 @@ def test_a_matrix_says_which_check_told_of_which_mutant_and_who_did_not_do_as_it
 
 
 @pytest.mark.parametrize("width", [40, 60, 79, 200])
-def test_no_line_is_wider_than_the_terminal_however_many_mutants_there_are(width: int) -> None:
+def test_no_line_is_wider_than_the_terminal_for_any_number_of_mutants(width: int) -> None:
     many: dict[str, Any] = {f"mutant-{n}": {"files": {"a.txt": f"{n}"}, "kills": ["right"]} for n in range(30)}
     case = suite_of(one=SOUND | {"proof": SOUND["proof"] | {"mutants": many}}).cases["one"]
     (found,) = judge_cases([case], entries(case))

@@ -49,7 +49,7 @@ def test_a_case_that_was_edited_is_not_known_and_the_others_still_are() -> None:
     assert is_validated(record, edited, ("one",)) is True
 
 
-def test_a_later_validation_takes_the_place_of_an_earlier_one_and_what_is_gone_goes() -> None:
+def test_later_validation_replaces_an_earlier_one_and_removed_cases_go() -> None:
     record = validated(TWO, validated(TWO, {}, "one", "two", bad=("one",)), "one")
     fewer = replace(TWO, cases={"one": TWO.cases["one"]})
 

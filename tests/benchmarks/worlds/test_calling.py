@@ -22,14 +22,14 @@ DECOYS = shipped("tools/decoys.yaml")
 START = "2030-01-03T15:00:00Z"
 
 
-def test_an_argument_that_is_not_given_changes_nothing() -> None:
+def test_omitted_argument_changes_nothing() -> None:
     after, answer = call_tool(OFFICE, "calendar.update", {"id": "evt-12", "room": "Oak"})
     before = OFFICE.tables["events"]["evt-12"]
     assert after.tables["events"]["evt-12"] == {**before, "room": "Oak"}
     assert answer.value == {"id": "evt-12", **before, "room": "Oak"}
 
 
-def test_a_moved_event_keeps_how_long_it_takes_whichever_way_its_end_is_said() -> None:
+def test_moved_event_keeps_its_duration_for_every_form_of_its_end() -> None:
     short, _ = call_tool(OFFICE, "calendar.update", {"id": "evt-12", "start": START})
     long, _ = call_tool(OFFICE, "calendar.update", {"id": "evt-12", "start": START, "end": "2030-01-03T16:15:00+01:00"})
     assert short.tables == long.tables
@@ -42,7 +42,7 @@ def test_a_new_row_gets_the_next_number_even_after_the_last_one_was_deleted() ->
     assert answer.value["id"] == "evt-17"
 
 
-def test_filters_that_nobody_gave_do_not_filter_and_the_order_is_that_of_the_file() -> None:
+def test_unset_filters_do_not_filter_and_the_order_is_the_files() -> None:
     def found(**arguments: object) -> list[str]:
         return [row["id"] for row in call_tool(OFFICE, "calendar.list", dict(arguments))[1].value["events"]]
 
@@ -89,7 +89,7 @@ def test_filters_that_nobody_gave_do_not_filter_and_the_order_is_that_of_the_fil
         ),
     ],
 )
-def test_a_call_that_fails_says_why_and_changes_nothing(
+def test_failed_call_gives_the_reason_and_changes_nothing(
     tool: str, arguments: JsonObject, error: str, text: str
 ) -> None:
     after, answer = call_tool(OFFICE, tool, arguments)
@@ -108,7 +108,7 @@ def test_a_step_that_fails_late_takes_the_earlier_ones_with_it() -> None:
     said(answer.text)
 
 
-def test_null_stands_for_an_argument_that_is_left_out() -> None:
+def test_null_equals_an_omitted_argument() -> None:
     assert call_tool(OFFICE, "calendar.list", {"query": None}) == call_tool(OFFICE, "calendar.list", {})
 
 
@@ -214,7 +214,7 @@ GIVEN = st.one_of(
     st.sampled_from(sorted(VERBS.tools)),
     st.lists(st.dictionaries(st.sampled_from("xyz"), GIVEN), min_size=1, max_size=3),
 )
-def test_whatever_fits_its_schema_a_tool_answers_or_says_why_not(tool: str, given: list[JsonObject]) -> None:
+def test_tool_answers_or_gives_a_reason_for_any_input_of_its_schema(tool: str, given: list[JsonObject]) -> None:
     after = VERBS
     for arguments in given:
         after, answer = call_tool(after, tool, arguments)
@@ -236,7 +236,7 @@ def test_whatever_fits_its_schema_a_tool_answers_or_says_why_not(tool: str, give
         ("t.sum", {"x": 1e200, "y": 10**200}, "The number is too large."),
     ],
 )
-def test_what_no_number_or_calendar_can_hold_is_refused_in_words(tool: str, arguments: JsonObject, text: str) -> None:
+def test_impossible_number_or_date_is_refused_with_a_message(tool: str, arguments: JsonObject, text: str) -> None:
     after, answer = call_tool(VERBS, tool, arguments)
     assert after is VERBS
     assert answer.text.startswith(text)

@@ -50,7 +50,7 @@ def send(body: str, *to: str) -> tuple[str, JsonObject]:
         ),
     ],
 )
-def test_what_means_the_same_is_the_same(found: Calls, wanted: Calls, ignore: tuple[str, ...]) -> None:
+def test_equal_meanings_are_equal(found: Calls, wanted: Calls, ignore: tuple[str, ...]) -> None:
     assert world_differences(OFFICE, replay_calls(OFFICE, found), replay_calls(OFFICE, wanted), ignore) == []
 
 
@@ -64,13 +64,13 @@ def test_what_means_the_same_is_the_same(found: Calls, wanted: Calls, ignore: tu
         ([], [("calendar.delete", {"id": "evt-12"})], "events/evt-12 is unexpected"),
     ],
 )
-def test_what_differs_is_said(found: Calls, wanted: Calls, said: str) -> None:
+def test_difference_is_reported(found: Calls, wanted: Calls, said: str) -> None:
     told = world_differences(OFFICE, replay_calls(OFFICE, found), replay_calls(OFFICE, wanted))
     assert len(told) == 1
     assert told[0].startswith(said)
 
 
-def test_a_row_that_refers_to_a_new_one_is_told_from_one_that_refers_to_another() -> None:
+def test_reference_to_a_new_row_is_distinguished_from_one_to_another_row() -> None:
     def order(sku: str) -> tuple[str, JsonObject]:
         return "orders.create", {"customer": "cus-1", "sku": sku}
 
@@ -104,7 +104,7 @@ tools:
         ("text", "１０２", "102", True),
     ],
 )
-def test_a_truth_value_is_no_number_and_a_raised_digit_no_digit(
+def test_boolean_is_not_a_number_and_a_superscript_is_not_a_digit(
     name: str, one: Json, other: Json, is_same: bool
 ) -> None:
     here, there = (replay_calls(DESK, [("note.set", {name: value})]) for value in (one, other))
@@ -127,7 +127,7 @@ def test_an_id_that_a_call_has_named_counts_also_when_it_ends_in_a_number(name: 
     assert world_differences(FILES, wanted, wanted) == []
 
 
-def test_a_named_id_is_no_given_one_that_looks_like_it() -> None:
+def test_named_id_differs_from_a_given_one_that_looks_like_it() -> None:
     given, named = replay_calls(FILES, [ADD, ADD, DROP]), replay_calls(FILES, [ADD, put("file-2")])
     assert (
         world_differences(

@@ -19,7 +19,7 @@ PAGE = (ROOT / "docs" / "reference" / "worlds.md").read_text()
 WORLD, PLAN, SUITE = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
 
 
-def test_the_world_of_the_page_is_sound_and_answers() -> None:
+def test_example_world_of_the_page_is_valid_and_answers() -> None:
     read = read_world(WORLD.encode(), file="desk.yaml")
     assert read.world is not None, read.diagnostics
     world, answer = call_tool(read.world, "notes.add", {"title": "Plants"})

@@ -87,5 +87,5 @@ def test_the_canonical_form_of_a_shipped_file_is_the_same_world(path: str) -> No
     assert again.document == read.document
 
 
-def test_what_is_no_map_is_no_world() -> None:
+def test_world_must_be_a_map() -> None:
     assert [one.code for one in world_from_document(["x"]).diagnostics] == ["P0202"]

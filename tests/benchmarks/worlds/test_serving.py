@@ -38,7 +38,7 @@ SERVED = ServedWorlds(lambda file: (SUITE / file).read_bytes())
 
 @settings(max_examples=sets.examples(50, 25))
 @given(st.data())
-def test_whatever_it_is_called_with_a_tool_answers_and_what_is_kept_is_the_world(data: st.DataObject) -> None:
+def test_tool_answers_any_call_and_the_stored_state_is_the_world(data: st.DataObject) -> None:
     file = data.draw(st.sampled_from(FILES))
     world, worlds = WORLDS[file], SERVED
     start, kept = world, dict[str, Json]()
@@ -54,7 +54,7 @@ def test_whatever_it_is_called_with_a_tool_answers_and_what_is_kept_is_the_world
     assert world_differences(start, world, restore_changes(start, kept)) == []
 
 
-def test_a_world_takes_only_so_many_changes() -> None:
+def test_world_takes_a_bounded_number_of_changes() -> None:
     rows: JsonObject = {f"todo-{number}": [{"title": "x"}] for number in range(100, 100 + limits.WORLD_ROWS_KEPT_MAX)}
     made = SERVED.call(FILES[0], "todo.add", {"title": "one more"}, task="a", kept={"rows": {"todos": rows}})
     assert (made.result.state, made.merge) == (CallState.FAILED, {})
@@ -63,7 +63,7 @@ def test_a_world_takes_only_so_many_changes() -> None:
     assert len(read.result.text) <= limits.FILE_SHOWN_BYTES + 200 and read.result.value is None
 
 
-def test_a_file_at_fault_is_read_again_and_a_sound_one_is_not(tmp_path: Path) -> None:
+def test_invalid_file_is_read_again_and_a_valid_one_is_not(tmp_path: Path) -> None:
     worlds = ServedWorlds(lambda file: (tmp_path / file).read_bytes())
     (tmp_path / "w.yaml").write_text("world: w\ntools: {a.get: {returns: $x}}\n")
     with pytest.raises(ServerFailed) as caught:

@@ -19,7 +19,7 @@ def told(states: list[tuple[float, Resource]]) -> list[float]:
     return [at for at, item in states if folding.is_told(item, at)]
 
 
-def test_a_crash_loop_is_told_at_once_and_then_ever_more_seldom() -> None:
+def test_crash_loop_is_reported_immediately_and_then_less_often() -> None:
     ends = [float(at) for at in range(0, 100, 2)]
     states = [(at + rest, one) for at in ends for rest, one in ((0.0, crashed()), (0.5, container("starting")),
                                                                 (1.0, container("running")))]  # fmt: skip
@@ -27,7 +27,7 @@ def test_a_crash_loop_is_told_at_once_and_then_ever_more_seldom() -> None:
     assert told(states) == [0.0, 10.0, 30.0, 70.0]
 
 
-def test_one_that_crashed_is_told_to_run_once_it_has_stayed_so() -> None:
+def test_crashed_container_is_reported_running_once_it_stays_up() -> None:
     folding = TroubleFilter()
     folding.is_told(crashed(), 0.0)
     assert not folding.is_told(container("running"), 1.0)
@@ -43,20 +43,20 @@ def test_one_that_crashed_is_told_to_run_once_it_has_stayed_so() -> None:
     assert folding.is_told(crashed(), 24.0), "it is news again"
 
 
-def test_another_trouble_and_every_end_are_told_at_once() -> None:
+def test_new_problem_and_every_end_are_reported_immediately() -> None:
     for end in ("healthy", "completed", "failed", "removed"):
         states = [(0.0, crashed()), (1.0, crashed()), (2.0, container("restarting", "another")), (3.0, container(end))]
         assert told(states) == [0.0, 2.0, 3.0], end
 
 
-def test_one_that_got_its_port_is_told_to_run_at_once() -> None:
+def test_container_that_got_its_port_is_reported_running_immediately() -> None:
     states = [(0.0, container("waiting", "port taken")), (1.0, container("waiting", "port taken")),
               (2.0, container("running"))]  # fmt: skip
 
     assert told(states) == [0.0, 2.0]
 
 
-def test_an_engine_that_does_not_answer_is_told_of_once_for_all_containers() -> None:
+def test_unreachable_engine_is_reported_once_for_all_containers() -> None:
     down = {"reason": "EngineDown", "why": "nobody answers"}
     states = [(at, container("waiting", name=name, engine=down)) for at, name in ((0.0, "a"), (0.1, "b"), (0.2, "c"))]
 

@@ -11,7 +11,7 @@ def edges(table: Table) -> set[tuple[str, str, str, str]]:
     return {(one["from"], one["to"], one["lock"], one["why"]) for one in found}
 
 
-def test_whoever_waits_points_at_who_holds_what_overlaps_and_at_who_came_before() -> None:
+def test_waiter_points_at_overlapping_holders_and_earlier_waiters() -> None:
     table = Table(["a", "b", "c"])
     table.want("a", {"src/**": "write"}, kept="asked", reason="renames")
     table.want("b", {"src/x": "write"})
@@ -22,7 +22,7 @@ def test_whoever_waits_points_at_who_holds_what_overlaps_and_at_who_came_before(
     assert ("agent/c", "agent/b", "lock/src/x", "waits") in edges(table), "b has waited longer and is served first"
 
 
-def test_a_ring_is_told_with_its_members_in_order() -> None:
+def test_cycle_is_reported_with_its_members_in_order() -> None:
     table = Table(["a", "b", "c"])
     for path in "abc":
         table.want(path, {path: "write"}, kept="asked")
@@ -39,7 +39,7 @@ def test_a_ring_is_told_with_its_members_in_order() -> None:
     assert lock_waits.lock_waits_answer(table.view, table.now)["rings"] == [], "the controller has broken it"
 
 
-def test_a_lock_tells_its_holders_and_its_queue_in_the_order_in_which_they_came() -> None:
+def test_lock_lists_its_holders_and_its_queue_in_order_of_arrival() -> None:
     table = Table(["a", "b", "c"])
     table.want("a", {"x": "write"}, reason="first")
     for path in "cb":

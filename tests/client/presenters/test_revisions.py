@@ -40,7 +40,7 @@ async def held(plan: Plan, count: int) -> PatchHeld:
     return verdict
 
 
-async def test_of_a_large_held_edit_the_card_says_the_sum_of_all_and_how_many_more_there_are(plan: Plan) -> None:
+async def test_card_of_a_large_held_edit_gives_the_total_and_the_number_omitted(plan: Plan) -> None:
     verdict = await held(plan, MANY)
     (card,) = approvals.waiting_answer(plan.store.view, "p", NOW)["approvals"]
     said(card["summary"], f"{MANY}")
@@ -51,7 +51,7 @@ async def test_of_a_large_held_edit_the_card_says_the_sum_of_all_and_how_many_mo
     assert dict(approval_requests.approval_facts(approval))["would be"] == card["summary"]
 
 
-async def test_history_says_the_same_of_the_hold_and_of_what_was_approved(plan: Plan) -> None:
+async def test_history_gives_equal_texts_for_the_hold_and_the_approval(plan: Plan) -> None:
     verdict = await held(plan, MANY)
     done = await plan.gate.approve(verdict.approval, HUMAN_CLI)
     assert isinstance(done, PatchAccepted)
@@ -62,7 +62,7 @@ async def test_history_says_the_same_of_the_hold_and_of_what_was_approved(plan: 
         assert (len(told["does"]), told["does_left"]) == (200, MANY - 200)
 
 
-async def test_where_all_is_recorded_nothing_is_said_to_be_left(plan: Plan) -> None:
+async def test_fully_recorded_edit_reports_nothing_omitted(plan: Plan) -> None:
     await held(plan, limits.DIFFERENCES_RECORDED_MAX)
     (card,) = approvals.waiting_answer(plan.store.view, "p", NOW)["approvals"]
     said(card["summary"])

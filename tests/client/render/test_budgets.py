@@ -38,7 +38,7 @@ CHILD = task(
 PLAN = (ROOT, CHILD, agent("a", 5_000, "0.31"))
 
 
-def test_what_is_spent_is_told_as_a_part_of_the_bound_with_what_children_spent() -> None:
+def test_usage_is_shown_as_a_share_of_the_bound_with_what_children_spent() -> None:
     costs = Costs(PLAN)
     said(costs.line(ROOT))
     said(costs.line(CHILD))
@@ -54,12 +54,12 @@ def test_cost_without_a_budget_is_added_up_from_the_agents_below() -> None:
     assert Costs(tasks).line(tasks[0]) == ""
 
 
-def test_money_whose_amount_nobody_knows_is_not_told_as_none() -> None:
+def test_unknown_cost_is_not_shown_as_zero() -> None:
     root = task("task/.", None, usd=usd("20", "0.53", unknown=2))
     said(Costs([root]).line(root))
 
 
-def test_every_place_that_lists_tasks_says_what_they_cost() -> None:
+def test_every_list_of_tasks_shows_their_cost() -> None:
     costs = Costs(PLAN)
     sheet = object_tables.object_tables_text([ROOT, CHILD], now=0, costs=costs)
     assert "BUDGET" in sheet

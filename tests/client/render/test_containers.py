@@ -83,7 +83,7 @@ def test_a_narrow_terminal_keeps_the_reason_and_loses_empty_columns() -> None:
     golden_text.said(mixed[1])
 
 
-def test_a_headline_counts_those_that_are_up_and_those_that_have_done_their_work() -> None:
+def test_headline_counts_running_and_finished_containers() -> None:
     done = container("done", ContainerSpec(image="app"), state="completed")
 
     assert containers.containers_headline([]) == ""
@@ -91,7 +91,7 @@ def test_a_headline_counts_those_that_are_up_and_those_that_have_done_their_work
     golden_text.said(containers.containers_headline([well(), done]))
 
 
-def test_a_description_says_what_was_asked_for_and_what_became_of_it() -> None:
+def test_description_shows_the_spec_and_the_state() -> None:
     app = container("app", ContainerSpec(image="app", needs={"redis": "healthy"}), state="running")
     costs = Costs(())
 
@@ -131,7 +131,7 @@ def test_a_task_and_its_agent_say_which_sandbox_they_run_in(address: str, tier: 
     assert f"sandbox   {said}" in object_details.object_text(one, [], costs=Costs([one]), now=138.0).splitlines()
 
 
-def test_who_was_killed_reads_by_whom_that_may_have_been() -> None:
+def test_killed_container_names_the_possible_killer() -> None:
     killed = container("a", REDIS, state="failed", seen=ENDED | {"exit_code": 137})
 
     text = object_details.object_text(killed, [], costs=Costs(()), now=138.0)
@@ -139,7 +139,7 @@ def test_who_was_killed_reads_by_whom_that_may_have_been() -> None:
     golden_text.said_in(text)
 
 
-def test_an_engine_that_does_not_answer_is_told_of_with_its_cure_wherever_containers_are() -> None:
+def test_unreachable_engine_is_reported_with_its_fix_wherever_containers_are() -> None:
     down = {"engine": {"reason": "EngineDown"}, "conditions": ready("EngineDown", "no engine answers", "start it")}
     waits = container("a", REDIS, state="waiting", **down)
 
@@ -189,7 +189,7 @@ def test_a_tree_has_containers_below_the_task_that_they_are_for() -> None:
         (container("a", REDIS, state="stopping", conditions=ready("Stopping", "the plan is over")), None),
     ],
 )
-def test_a_run_is_told_of_what_a_person_waits_for(item: Resource, said: str | None) -> None:
+def test_run_shows_what_awaits_an_operator(item: Resource, said: str | None) -> None:
     assert containers.container_notice(item, 102.1) == said
 
 
@@ -208,7 +208,7 @@ def test_a_run_is_told_of_what_a_person_waits_for(item: Resource, said: str | No
         ({"looked": "1"}, {}, "inspected"),
     ],
 )
-def test_no_record_of_a_container_is_without_words(merge: JsonObject, data: JsonObject, said: str) -> None:
+def test_every_record_of_a_container_has_words(merge: JsonObject, data: JsonObject, said: str) -> None:
     change = SetStatus("container/a", Uid("u"), merge)
     draft = RecordDraft("container.observed", "controller:container", "container/a", (change,), data)
 
@@ -216,7 +216,7 @@ def test_no_record_of_a_container_is_without_words(merge: JsonObject, data: Json
     assert records.is_echo(draft) == (not data)
 
 
-def test_of_many_tries_a_description_tells_the_last() -> None:
+def test_description_shows_only_the_last_of_many_retries() -> None:
     states = [("starting", ""), ("waiting", "port 80 is taken; tried once"), ("starting", ""), ("preparing", ""),
               ("waiting", "port 80 is taken; tried 2 times"), ("starting", ""), ("running", ""), ("failed", "it ended"),
               ("starting", "")]  # fmt: skip

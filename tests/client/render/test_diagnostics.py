@@ -22,7 +22,7 @@ def shown(text: str, part: str, summary: str = "it is wrong", **fields: object) 
     return diagnostic_text([Diagnostic("P0203", summary, span=span, **fields)], {span.file: text})  # type: ignore[arg-type]
 
 
-def test_a_fault_shows_its_place_its_line_its_cure_and_what_is_related() -> None:
+def test_error_shows_its_place_line_fix_and_related_places() -> None:
     text = "\n" * 11 + "  worker: {}\n" + "\n" * 8 + "    agent: worekr\n"
     note = Related("declared here", span_of(text, "worker"))
     fault = Diagnostic(
@@ -31,14 +31,14 @@ def test_a_fault_shows_its_place_its_line_its_cure_and_what_is_related() -> None
     said(diagnostic_text([fault], {"webchat.plan.yaml": text}), "webchat.plan.yaml:21:12", "P0203", "worekr", "worker")
 
 
-def test_faults_come_in_file_order_and_once() -> None:
+def test_errors_are_in_file_order_and_unique() -> None:
     text = "a: 1\nb: 2\n"
     first, second = (Diagnostic("P0201", name, span=span_of(text, name)) for name in "ab")
     printed = diagnostic_text([second, first, second, Diagnostic("P0101", "no place")], {})
     assert [line.rpartition(" ")[2] for line in printed.splitlines()] == ["place", "a", "b"]
 
 
-def test_no_faults_are_no_text() -> None:
+def test_no_errors_give_no_text() -> None:
     assert diagnostic_text([], {}) == ""
 
 
@@ -50,7 +50,7 @@ def test_more_than_twenty_are_counted() -> None:
     assert len(diagnostic_text(faults, {}, most=50).splitlines()) == 33
 
 
-def test_without_a_text_or_a_span_what_is_known_is_told() -> None:
+def test_known_facts_are_shown_without_a_text_or_a_span() -> None:
     text = "a: 1\n"
     said(diagnostic_text([Diagnostic("P0201", "x", span=span_of(text, "1"))], {}), "webchat.plan.yaml:1:4", "P0201")
     warning = Diagnostic("P0407", "x", pointer=("tasks", "a/b"), severity="warning")
@@ -68,11 +68,11 @@ def test_without_a_text_or_a_span_what_is_known_is_told() -> None:
         ("a: \x1b[31mb\n", "b", "a: \ufffd[31mb", "        ^"),
     ],
 )  # fmt: skip
-def test_carets_stand_under_the_fault_whatever_the_line_holds(text: str, part: str, line: str, carets: str) -> None:
+def test_carets_are_under_the_error_for_any_line(text: str, part: str, line: str, carets: str) -> None:
     assert shown(text, part).splitlines()[1:] == [f"    1 | {line}", f"      | {carets}"]
 
 
-def test_a_fault_at_the_end_of_the_text_has_a_caret() -> None:
+def test_error_at_the_end_of_the_text_has_a_caret() -> None:
     text = "a: ["
     span = SourceText("p", text).span(4, 4)
     assert diagnostic_text([Diagnostic("P0107", "x", span=span)], {"p": text}).splitlines()[1:] == [
@@ -81,7 +81,7 @@ def test_a_fault_at_the_end_of_the_text_has_a_caret() -> None:
     ]
 
 
-def test_a_line_without_end_is_cut_around_its_fault() -> None:
+def test_very_long_line_is_cut_around_its_error() -> None:
     text = "x" * 5000 + "HERE" + "y" * 5000
     lines = shown(text, "HERE").splitlines()
     assert max(map(len, lines)) < 120
@@ -106,7 +106,7 @@ def test_colour_is_only_added() -> None:
     assert colored == plain
 
 
-def test_json_says_all_of_it_and_counts() -> None:
+def test_json_holds_all_errors_and_counts_them() -> None:
     text = "a: b\n"
     fault = Diagnostic(
         "P0203", "x", "y", ("tasks", "a"), span_of(text, "b"), related=(Related("see", pointer=("agents",)),)

@@ -27,7 +27,7 @@ READER = LockGrant("agent/b", "b", 1, "read", 990.0, 9, "asked")
 WISH = LockRequest("agent/c", "write", 995.0, "a new field")
 
 
-def test_a_row_names_the_holder_its_mode_since_when_who_waits_and_why() -> None:
+def test_row_names_the_holder_its_mode_since_when_and_each_waiter_with_a_reason() -> None:
     found = lock(DOCS, waiters={"call/1": WISH})
     assert locks.lock_row(found, NOW) == ("src/app.py", "agent/docs", "write", "38 s", "1", "renames")
     both = lock(READER, LockGrant("agent/a", "a", 1, "read", 980.0, 8, "task"))
@@ -45,7 +45,7 @@ def test_a_description_has_all_holders_the_first_waiters_and_the_way_out() -> No
     assert said[-1] == ("unblocks", "agent/docs releases it · or: plan unlock lock/src/app.py")
 
 
-def test_what_was_lost_and_not_told_yet_is_shown() -> None:
+def test_unreported_loss_of_a_lock_is_shown() -> None:
     said = locks.lock_facts(lock(lost={"agent/docs": LostGrant("d", 1, 7, "broken", 990.0, "human:cli", "mine")}), NOW)
     assert said == [("lost", 'agent/docs, broken by human:cli, and gets a message, "mine"')]
     expired = LostGrant("d", 1, 7, "lapsed", 990.0, "controller:lock")
@@ -54,7 +54,7 @@ def test_what_was_lost_and_not_told_yet_is_shown() -> None:
     ]
 
 
-def test_who_holds_and_who_waits_sees_it_in_its_own_description() -> None:
+def test_holder_and_waiter_see_the_lock_in_their_description() -> None:
     found = lock(DOCS, waiters={"call/1": WISH})
     holder = Resource("agent/docs", Uid("d"), 1, {}, {})
     waiter = Resource("agent/c", Uid("c"), 1, {}, {})
@@ -67,7 +67,7 @@ def test_who_holds_and_who_waits_sees_it_in_its_own_description() -> None:
     golden_text.said(words, "agent/docs")
 
 
-def test_who_waits_is_said_to_wait_for_whoever_has_the_lock_by_now() -> None:
+def test_waiting_text_names_the_current_lock_holder() -> None:
     old = 'agent/c: lock src/app.py is held by agent/a (write) since 10:00:00 UTC, "a; first" · conflict/1 is about it'
     stale = Resource("task/c", Uid("c"), 1, {}, {"why": old, "conditions": {"Ready": {"message": old}}})
     other = Resource("task/d", Uid("d"), 1, {}, {"why": "its agent is working"})

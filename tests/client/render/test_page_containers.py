@@ -56,7 +56,7 @@ FOUND = (
 )
 
 
-def test_containers_are_worded_alike(is_updating: bool) -> None:
+def test_containers_are_worded_equally(is_updating: bool) -> None:
     rows = []
     for item in FOUND:
         _, state, source, ports, _, restarts, what = containers.container_row(item, 200.0)

@@ -19,7 +19,7 @@ def told(found: Record) -> list[tuple[str, str]]:
     return [(step.draft.type, records.record_words(step.draft)) for step in records.expand_record(found)]
 
 
-def test_a_turn_that_ends_in_sleep_is_told_from_its_start_on() -> None:
+def test_turn_that_ends_in_sleep_is_shown_from_its_start() -> None:
     steps = [
         SubRecord("turn.started", ME, {"turn": 2, "reasons": ["results"]}),
         SubRecord("model.replied", ME, {"turn": 2, "text": "", "usage": {}, "calls": []}),
@@ -35,7 +35,7 @@ def test_a_turn_that_ends_in_sleep_is_told_from_its_start_on() -> None:
     ]
 
 
-def test_a_turn_that_is_parked_is_told_so_and_calls_are_named_where_they_start() -> None:
+def test_parked_turn_is_shown_as_parked_and_calls_are_named_where_they_start() -> None:
     parked = [
         SubRecord("call.settled", CALL, {"tool": "list", "result": {"state": "Succeeded"}}),
         SubRecord("turn.ended", ME, {"turn": 1, "calls": 1, "active_s": 2.0}),
@@ -65,7 +65,7 @@ def test_a_recovered_call_is_printed_with_its_fate_in_words(fate: str, words: st
     assert said == f"interrupted: {words}"
 
 
-def test_what_is_broken_about_locks_is_told_in_words() -> None:
+def test_broken_locks_are_described_in_words() -> None:
     said = {"tool": "shell", "result": {"state": "Succeeded"}, "violated": {"a": "agent/x", "b": "task/y"}}
     ring = {"cycle": ["agent/b", "agent/a", "task/c"], "owner": "agent/b"}
     assert told(record([SubRecord("call.settled", CALL, said), SubRecord("lock.deadlock", "lock/a", ring)])) == [
@@ -78,7 +78,7 @@ def test_what_is_broken_about_locks_is_told_in_words() -> None:
     ]
 
 
-def test_a_ruling_is_told_by_what_it_means_and_in_whose_words() -> None:
+def test_ruling_is_shown_with_its_meaning_and_its_author() -> None:
     ruling = {"how": "sequence", "for_agent": "agent/guide", "by": "agent:.", "plan": "the guide comes first"}
     means = "`guide` goes first, and the other one when the task of `guide` has ended"
     assert told(record([SubRecord("conflict.ruled", "conflict/1", ruling)])) == [
@@ -86,12 +86,12 @@ def test_a_ruling_is_told_by_what_it_means_and_in_whose_words() -> None:
     ]
 
 
-def test_a_record_of_one_step_is_told_as_it_is() -> None:
+def test_record_of_one_step_is_shown_unchanged() -> None:
     one = record([SubRecord("task.changed", "task/.", {"state": "done"})])
     assert records.expand_record(one) == [one]
 
 
-def test_a_turn_that_was_called_off_names_no_number_and_says_why_and_how_many_calls_went_with_it() -> None:
+def test_cancelled_turn_shows_the_reason_and_its_number_of_calls() -> None:
     """Its record lists the calls themselves, where that of a turn that ended counts them."""
     off: list[SubRecord] = [SubRecord("turn.ended", ME, {"called_off": "its task was cancelled", "calls": [CALL]})]
     assert told(record(off)) == [("turn.ended", "cancelled: its task was cancelled, with 1 call")]

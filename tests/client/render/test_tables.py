@@ -59,7 +59,7 @@ def task(address: str, spec: JsonObject, status: JsonObject) -> Resource:
     return Resource(address, Uid("u"), 1, {"children": [], "acceptance": [], "goal": "g", **spec}, status)
 
 
-def test_the_tree_is_drawn_in_the_plans_order_with_words_beside_signs() -> None:
+def test_tree_is_drawn_in_plan_order_with_words_beside_symbols() -> None:
     tasks = [
         task("task/.", {"children": ["task/b", "task/a"]}, {"state": "running"}),
         task("task/b", {"children": ["task/b/c"], "parent": "task/."}, {"state": "running"}),
@@ -103,7 +103,7 @@ def test_the_tree_of_a_task_with_ten_thousand_children_looks_at_each_once() -> N
     assert 0 < known.looks < 10
 
 
-def test_the_tree_and_the_table_of_cases_tell_how_what_was_made_is_judged() -> None:
+def test_tree_and_table_of_cases_show_how_the_work_was_graded() -> None:
     def case(name: str, status: JsonObject) -> Resource:
         return Resource(f"case/{name}", Uid("u"), 1, {"task": f"task/{name}"}, status)
 
@@ -149,7 +149,7 @@ def test_pictures_have_every_task_and_every_need_and_quote_what_they_must() -> N
     assert task_graph.graph_ranks(GRAPH) == {"task/a": 0, "task/b": 1}
 
 
-def test_containers_are_boxes_in_what_they_are_for_and_no_box_waits_for_what_is_in_it() -> None:
+def test_containers_are_boxes_in_their_owners_box_without_edges_to_its_content() -> None:
     made: JsonObject = {"image": "redis:7", "rootfs": "", "needs": {}, "task": ""}
     drawn = task_graph.text_graph(
         {

@@ -36,7 +36,7 @@ def _words(records: list[Record]) -> list[str]:
     ]
 
 
-def test_a_turn_is_told_step_by_step_with_long_results_cut() -> None:
+def test_turn_is_shown_step_by_step_with_long_results_cut() -> None:
     assert _words(_turn()) == [
         "turn 1: message",
         "< human:cli: use fewer words",
@@ -49,7 +49,7 @@ def test_a_turn_is_told_step_by_step_with_long_results_cut() -> None:
     ]
 
 
-def test_steps_that_were_one_append_are_told_like_those_that_were_several() -> None:
+def test_steps_in_one_record_are_shown_like_steps_in_several() -> None:
     apart = _turn()
     first, *rest = [one for one in apart[1:] if one.draft.subject != "call/2"]
     also = tuple(SubRecord(one.draft.type, one.draft.subject, one.draft.data) for one in rest)
@@ -57,7 +57,7 @@ def test_steps_that_were_one_append_are_told_like_those_that_were_several() -> N
     assert _words([apart[0], together]) == _words(apart)
 
 
-def test_what_others_say_is_told_in_words_and_a_wait_with_what_it_waits_for() -> None:
+def test_messages_are_shown_in_words_and_a_wait_with_its_target() -> None:
     letters = {
         "m1": {"sender": "controller:conflict", "body": {"conflict": "conflict/1", "text": "it stands"}},
         "m2": {"sender": "controller:conflict", "body": {"key": "conflict/1", "conflict": "over", "why": "it is done"}},
@@ -85,7 +85,7 @@ def test_only_the_last_turns_can_be_asked_for() -> None:
     ]
 
 
-def test_what_hooks_did_is_told_and_what_they_let_pass_is_not() -> None:
+def test_actions_of_hooks_are_shown_and_their_passes_are_not() -> None:
     said = {"key": "k", "hook": "hook/guard", "point": "before-call", "tool": "shell"}
     fired = [
         said | {"verdict": {"decision": "deny", "reason": "no rm"}},
@@ -102,7 +102,7 @@ def test_what_hooks_did_is_told_and_what_they_let_pass_is_not() -> None:
     golden_text.said(records.record_words(late), "hook/guard")
 
 
-def test_what_hooks_let_pass_in_silence_and_whom_they_ask_is_told_apart() -> None:
+def test_silent_passes_of_hooks_and_their_questions_are_distinguished() -> None:
     assert records.is_silent_verdict({"fired": [{"verdict": {}}, {"verdict": {"memory": {"n": 1}}}]})
     assert not records.is_silent_verdict({"fired": [{"verdict": {}}, {"verdict": {"comment": "x"}}]})
     asked = RecordDraft(

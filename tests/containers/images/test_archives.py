@@ -45,7 +45,7 @@ def layer(archive: Path) -> list[tarfile.TarInfo]:
         return list(opened)
 
 
-def test_the_archive_says_what_engines_read_and_the_id_is_the_digest_of_its_configuration(tmp_path: Path) -> None:
+def test_archive_holds_what_engines_read_and_the_id_is_its_configs_digest(tmp_path: Path) -> None:
     tree = ImageTree()
     tree.add(text_entry("etc/hostname", "here\n"))
     made = written(tree, tmp_path / "image.tar")
@@ -66,7 +66,7 @@ def test_the_archive_says_what_engines_read_and_the_id_is_the_digest_of_its_conf
     }
 
 
-def test_the_same_files_are_the_same_bytes_in_whatever_order_they_were_made(tmp_path: Path) -> None:
+def test_equal_files_give_equal_bytes_in_any_order_of_creation(tmp_path: Path) -> None:
     ids = set()
     for number, names in enumerate((("a", "a-b", "a/b", "Ä", "z"), ("z", "a/b", "Ä", "a-b", "a"))):
         root = tmp_path / str(number)
@@ -85,7 +85,7 @@ def test_the_same_files_are_the_same_bytes_in_whatever_order_they_were_made(tmp_
     assert names_inside == ["a", "a-b", "a/b", "z", "Ä"]
 
 
-def test_modes_links_and_names_of_any_length_come_through_and_owners_and_times_do_not(tmp_path: Path) -> None:
+def test_modes_links_and_names_of_any_length_are_kept_and_owners_and_times_not(tmp_path: Path) -> None:
     root = tmp_path / "root"
     deep = root / ("d" * 120) / ("e" * 120)
     deep.mkdir(parents=True)
@@ -107,7 +107,7 @@ def layer_of(tree: ImageTree, tmp_path: Path) -> list[tarfile.TarInfo]:
     return layer(tmp_path / "image.tar")
 
 
-def test_names_that_are_no_text_keep_their_bytes(tmp_path: Path) -> None:
+def test_undecodable_names_keep_their_bytes(tmp_path: Path) -> None:
     root = tmp_path / "root"
     root.mkdir()
     (root / os.fsdecode(b"caf\xe9")).write_text("x")
@@ -126,7 +126,7 @@ def test_a_file_that_changes_while_it_is_read_makes_no_archive(tmp_path: Path, s
     assert not (tmp_path / "image.tar").exists()
 
 
-def test_what_is_neither_file_folder_nor_link_is_refused_by_name(tmp_path: Path) -> None:
+def test_special_file_is_refused_by_name(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
 
     with pytest.raises(ImageFailed) as caught:
@@ -155,7 +155,7 @@ def test_a_path_that_an_engine_would_write_elsewhere_is_refused(path: str, said:
         tree.add(text_entry(path, ""))
 
 
-def test_a_folder_that_nobody_made_is_made_and_a_full_one_is_not_taken_away() -> None:
+def test_missing_folder_is_created_and_a_full_one_is_not_removed() -> None:
     tree = ImageTree()
     tree.add(text_entry("a/b/c", ""))
     tree.add(folder_entry("a", mode=0o700, owner=5))

@@ -22,7 +22,7 @@ def pool(*entries: ImageEntry) -> Mapping[str, ImageEntry]:
 
 
 @pytest.mark.needs("linux")  # Programs of other systems have another format.
-def test_a_program_says_what_it_is_linked_with() -> None:
+def test_program_reports_its_linked_libraries() -> None:
     with PROGRAM.open("rb") as opened:
         needed = needed_libraries(opened)
 
@@ -33,7 +33,7 @@ def test_a_program_says_what_it_is_linked_with() -> None:
 
 
 @pytest.mark.needs("linux")  # Programs of other systems have another format.
-def test_libraries_come_along_and_a_missing_one_is_named() -> None:
+def test_libraries_are_included_and_a_missing_one_is_named() -> None:
     program = data_entry("usr/bin/python3", PROGRAM.read_bytes(), mode=0o755)
     with PROGRAM.open("rb") as opened:
         names = [name for name in needed_libraries(opened) if not name.startswith("/")]
@@ -47,7 +47,7 @@ def test_libraries_come_along_and_a_missing_one_is_named() -> None:
     said(str(caught.value), "usr/bin/python3", f"{names[-1]}")
 
 
-def test_links_bring_what_they_lead_to_and_those_that_lead_nowhere_are_left_out() -> None:
+def test_links_bring_their_targets_and_broken_ones_are_left_out() -> None:
     files = pool(
         symlink_entry("usr/bin/a", "../../lib/b"),
         symlink_entry("usr/lib/b", "/lib/c"),
@@ -64,9 +64,7 @@ def test_links_bring_what_they_lead_to_and_those_that_lead_nowhere_are_left_out(
 
 
 @pytest.mark.anyio
-async def test_a_machine_without_apt_is_told_what_to_do_instead(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_machine_without_apt_gets_an_alternative(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
 
     with pytest.raises(ImageFailed) as told:

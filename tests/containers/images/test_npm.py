@@ -30,7 +30,7 @@ def packed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.anyio
-async def test_what_is_there_is_kept_without_asking_anybody(packed: Path) -> None:
+async def test_cached_package_is_kept_without_a_request(packed: Path) -> None:
     (packed / KEPT.file).write_bytes(CONTENT)
     asked: list[str] = []
 
@@ -48,7 +48,7 @@ async def test_other_bytes_than_those_written_down_are_refused(packed: Path) -> 
 
 
 @pytest.mark.anyio
-async def test_a_machine_without_npm_is_told_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_machine_without_npm_is_told_how_to_install_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
 
     with pytest.raises(ImageFailed) as failed:
@@ -58,7 +58,7 @@ async def test_a_machine_without_npm_is_told_how_to_get_it(tmp_path: Path, monke
     said(failed.value.hint)
 
 
-def test_a_package_lies_in_node_modules_with_links_to_its_programs() -> None:
+def test_package_is_in_node_modules_with_links_to_its_programs() -> None:
     tree = ImageTree()
     tree.add(text_entry("package/cli.js", "#!/usr/bin/env node"))
     tree.add(text_entry("package/lib/b.js", ""))

@@ -37,7 +37,7 @@ def _played(block: str, terminal: Terminal) -> str:
 
 
 @pytest.mark.parametrize("stock", STOCK.values(), ids=list(STOCK))
-def test_every_stock_image_is_told_of(stock: StockImage) -> None:
+def test_every_stock_image_is_documented(stock: StockImage) -> None:
     assert f"| `planloop/{stock.name}` | {stock.summary} |" in PAGE.read_text()
 
 

@@ -46,7 +46,7 @@ def contents(path: Path) -> dict[str, bytes]:
         return {entry.path: entry.content().read() for entry in tree if entry.content is not None}
 
 
-def test_an_ordinary_tar_comes_through(tmp_path: Path) -> None:
+def test_ordinary_tar_is_read(tmp_path: Path) -> None:
     shell = info("./bin/sh", size=3, mode=0o4755)
     shell.uid, shell.gid, shell.mtime, shell.uname = 7, 8, 99.5, "somebody"
     found = read(
@@ -119,7 +119,7 @@ def test_packed_tars_are_unpacked_and_nothing_of_that_stays(packing: str, tmp_pa
 
 
 @pytest.mark.parametrize("packing", PACKED)
-def test_a_packed_tar_that_is_cut_off_is_told(packing: str, tmp_path: Path) -> None:
+def test_truncated_packed_tar_is_reported(packing: str, tmp_path: Path) -> None:
     packed = PACKED[packing](tar(tmp_path / "plain.tar", info("a", size=3_000)).read_bytes())
     (tmp_path / "root.tar").write_bytes(packed[:-20])
 
@@ -128,7 +128,7 @@ def test_a_packed_tar_that_is_cut_off_is_told(packing: str, tmp_path: Path) -> N
     golden_text.said(str(caught.value))
 
 
-def test_zstd_is_told_with_a_cure(tmp_path: Path) -> None:
+def test_zstd_is_reported_with_a_fix(tmp_path: Path) -> None:
     (tmp_path / "root.tar").write_bytes(b"\x28\xb5\x2f\xfd and so on")
 
     with pytest.raises(ImageFailed) as told:
@@ -146,7 +146,7 @@ DAMAGE: dict[str, Callable[[bytes], bytes]] = {
 
 
 @pytest.mark.parametrize("how", DAMAGE)
-def test_a_damaged_tar_is_told_and_never_taken_for_a_shorter_one(how: str, tmp_path: Path) -> None:
+def test_damaged_tar_is_reported_and_never_taken_for_a_shorter_one(how: str, tmp_path: Path) -> None:
     whole = tar(tmp_path / "whole.tar", info("a", size=500), info("b", size=500)).read_bytes()
     (tmp_path / "root.tar").write_bytes(DAMAGE[how](whole))
 
@@ -156,7 +156,7 @@ def test_a_damaged_tar_is_told_and_never_taken_for_a_shorter_one(how: str, tmp_p
     golden_text.said(told.value.hint)
 
 
-def test_a_size_below_zero_ends_at_once(tmp_path: Path) -> None:
+def test_negative_size_ends_reading_immediately(tmp_path: Path) -> None:
     bad = info("a")
     bad.size = -1024
     (tmp_path / "root.tar").write_bytes(bad.tobuf(tarfile.GNU_FORMAT) + b"\0" * 1024)

@@ -52,7 +52,7 @@ async def tars(engine: DockerEngine, tmp_path: Path) -> AsyncIterator[Path]:
 
 
 @pytest.mark.smoke
-async def test_a_tar_becomes_an_image_that_runs_and_the_second_time_there_is_nothing_to_do(
+async def test_tar_becomes_a_runnable_image_and_the_second_time_is_a_no_op(
     ground: Ground, tmp_path: Path, tars: Path
 ) -> None:
     tar = busybox_tar(tars / "root.tar.gz", ground.label)
@@ -75,7 +75,7 @@ async def test_a_tar_becomes_an_image_that_runs_and_the_second_time_there_is_not
     assert [path.name for path in (tmp_path / "cache").iterdir()] == [".lock"]
 
 
-async def test_several_that_want_one_at_once_write_it_once_also_over_what_a_killed_process_left(
+async def test_concurrent_users_write_a_root_once_even_over_what_a_killed_process_left(
     engine: DockerEngine, tmp_path: Path, tars: Path
 ) -> None:
     tar = busybox_tar(tars / "root.tar.gz", hashlib.sha256(os.fsencode(tmp_path)).hexdigest())
@@ -95,7 +95,7 @@ async def test_several_that_want_one_at_once_write_it_once_also_over_what_a_kill
     assert [path.name for path in (tmp_path / "cache").iterdir()] == [".lock"]
 
 
-async def test_what_is_no_image_says_why_and_leaves_nothing(engine: DockerEngine, tmp_path: Path) -> None:
+async def test_invalid_image_reports_why_and_leaves_nothing(engine: DockerEngine, tmp_path: Path) -> None:
     (tmp_path / "poem.tar").write_bytes(b"I am a poem " * 100)
     with tarfile.open(tmp_path / "out.tar", "w") as opened:
         opened.addfile(tarfile.TarInfo("../../etc/passwd"))
@@ -114,7 +114,7 @@ async def test_what_is_no_image_says_why_and_leaves_nothing(engine: DockerEngine
     assert [path.name for path in (tmp_path / "cache").iterdir()] == [".lock"]
 
 
-async def test_a_full_disk_is_told_and_may_heal(engine: DockerEngine, tmp_path: Path) -> None:
+async def test_full_disk_is_reported_and_is_transient(engine: DockerEngine, tmp_path: Path) -> None:
     tar = busybox_tar(tmp_path / "root.tar.gz", os.fspath(tmp_path))
     (tmp_path / "cache" / "rootfs").mkdir(parents=True)
     (tmp_path / "cache" / "rootfs" / "rootfs.tar.part").symlink_to("/dev/full")

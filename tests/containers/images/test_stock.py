@@ -82,7 +82,7 @@ async def said(ground: Ground, ref: str, argv: list[str]) -> str:
 
 @pytest.mark.smoke
 @pytest.mark.parametrize("name", of_debian(*STOCK))
-async def test_each_runs_what_it_is_for_without_rights_or_a_network(
+async def test_each_image_runs_its_program_without_rights_or_a_network(
     name: str, ground: Ground, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     made = await stocked(name, ground.engine, tmp_path_factory)
@@ -132,7 +132,7 @@ async def test_the_same_packages_make_the_same_bytes_in_another_folder_language_
 
 
 @pytest.mark.parametrize("name", of_debian("shell", "python"))
-async def test_an_image_says_which_packages_it_is_of(
+async def test_image_lists_its_packages(
     name: str, engine: DockerEngine, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     made = await stocked(name, engine, tmp_path_factory)
@@ -163,7 +163,7 @@ anyio.run(build_stock_image, STOCK["shell"], DockerEngine(os.environ), Path(sys.
 """
 
 
-async def test_a_making_that_is_killed_at_any_step_goes_on_and_comes_to_the_same_image(
+async def test_build_killed_at_any_step_continues_to_the_same_image(
     engine: DockerEngine, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     whole = await stocked("shell", engine, tmp_path_factory)
@@ -183,7 +183,7 @@ async def test_a_making_that_is_killed_at_any_step_goes_on_and_comes_to_the_same
     assert await is_loaded(engine, whole)
 
 
-async def test_an_image_that_is_there_is_neither_fetched_nor_given_again(
+async def test_existing_image_is_neither_fetched_nor_loaded_again(
     engine: DockerEngine, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     await stocked("shell", engine, tmp_path_factory)
@@ -203,6 +203,6 @@ async def test_packages_are_found_where_the_machine_has_no_lists_of_them(tmp_pat
     assert any((tmp_path / "lists").glob("*Packages*"))
 
 
-async def test_a_package_that_apt_does_not_know_is_told_in_its_words(tmp_path: Path, engine: DockerEngine) -> None:
+async def test_package_unknown_to_apt_is_reported_in_apts_words(tmp_path: Path, engine: DockerEngine) -> None:
     with pytest.raises(ImageFailed, match=r"apt-get failed .*Unable to locate package no-such-package"):
         await Apt(tmp_path).needed(("no-such-package",), ("*",))

@@ -12,8 +12,8 @@ import json, sys
 from pathlib import Path
 import anyio
 from planloop.reconciler.effects.processes import CommandSandbox, ProcessCommand
-from tests.containers.sandboxing.homes import enclosing
-from tests.containers.sandboxing.rooming import rooms_of
+from tests.containers.sandboxing.enclosures import enclosing
+from tests.containers.sandboxing.running_container import rooms_of
 
 async def main(home, folder, op, command):
     box = command.pop("sandbox")

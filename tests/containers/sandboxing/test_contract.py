@@ -14,9 +14,9 @@ from planloop.reconciler.effects import process_table
 from planloop.schemas.objects.sandbox import GROUP
 from tests import needs
 from tests.containers.engines import Ground
-from tests.containers.sandboxing import homes
+from tests.containers.sandboxing import enclosures
 from tests.containers.sandboxing.owners import begun_enclosing
-from tests.containers.sandboxing.rooming import rooms_of
+from tests.containers.sandboxing.running_container import rooms_of
 from tests.contracts.processes_contract import ProcessesContract
 from tests.fakes.owners import kill_operation
 from tests.product import CommandSandbox, ContainerCreation, ContainerMount, ProcessCommand, Processes
@@ -33,7 +33,7 @@ class EnclosedMachine:
 
     def owner(self) -> Processes:
         self.epochs += 1
-        return homes.enclosing(self.home, self.folder, self.epochs, rooms=rooms_of(self.container))
+        return enclosures.enclosing(self.home, self.folder, self.epochs, rooms=rooms_of(self.container))
 
     async def begin_and_crash(self, op: str, command: ProcessCommand) -> None:
         owner = begun_enclosing(self.home, self.folder, op, command)
@@ -125,8 +125,8 @@ async def test_the_bounds_of_an_owner_that_was_killed_go_when_the_next_one_begin
     owner = begun_enclosing(tmp_path, state, "a", command)
     await owner.until_begun()
     owner.kill()
-    assert homes.leftovers(state) != []
+    assert enclosures.leftovers(state) != []
 
-    await homes.enclosing(tmp_path, state, 2).sweep(frozenset())
+    await enclosures.enclosing(tmp_path, state, 2).sweep(frozenset())
 
-    assert homes.leftovers(state) == []
+    assert enclosures.leftovers(state) == []

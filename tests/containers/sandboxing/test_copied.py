@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.containers.sandboxing import homes
+from tests.containers.sandboxing import enclosures
 from tests.product import CommandSandbox, ProcessCommand
 
 pytestmark = pytest.mark.anyio
@@ -33,17 +33,17 @@ class Remembering:
 async def test_a_copy_ends_nothing_of_the_original(tmp_path: Path) -> None:
     (tmp_path / "a/run").mkdir(parents=True)
     rooms = Remembering()
-    original = homes.enclosing(tmp_path / "a", tmp_path / "a/run", rooms=rooms)
+    original = enclosures.enclosing(tmp_path / "a", tmp_path / "a/run", rooms=rooms)
     await original.run("op", ProcessCommand(str(tmp_path), argv=("true",), sandbox=CommandSandbox(3, "sut")))
     shutil.copytree(tmp_path / "a", tmp_path / "b")
     (tmp_path / "way").symlink_to("a")
     rooms.is_up = True
     rooms.asked.clear()
 
-    await homes.enclosing(tmp_path / "b", tmp_path / "b/run", rooms=rooms).sweep(frozenset())
+    await enclosures.enclosing(tmp_path / "b", tmp_path / "b/run", rooms=rooms).sweep(frozenset())
     assert rooms.asked == []
     assert not (tmp_path / "b/run/enclosed/op").exists()
 
-    await homes.enclosing(tmp_path / "way", tmp_path / "way/run", rooms=rooms).sweep(frozenset())
+    await enclosures.enclosing(tmp_path / "way", tmp_path / "way/run", rooms=rooms).sweep(frozenset())
     assert rooms.asked == [("its-id", "op")]
     assert not (tmp_path / "a/run/enclosed/op").exists()

@@ -18,8 +18,8 @@ from planloop.containers.sandbox.bubblewrap import SandboxHome
 from planloop.containers.sandbox.write_guard import SandboxUnfit
 from planloop.reconciler.effects import process_table
 from tests import golden_text, needs
-from tests.containers.sandboxing import homes
-from tests.e2e import yards
+from tests.containers.sandboxing import enclosures
+from tests.e2e import container_harness
 from tests.product import CommandSandbox, ExitCause, ProcessCommand
 from tests.product import ProcessExit as Exit
 
@@ -55,7 +55,7 @@ class Plan:
         own = {"timeout_s": 15.0, **more}
         box = CommandSandbox(2, guarded=guarded, hosts=own.pop("hosts", ()))  # type: ignore[arg-type]  # the tests' own
         command = ProcessCommand(str(self.folder), shell=line, env=ENV, sandbox=box, **own)  # type: ignore[arg-type]
-        return await homes.enclosing(self.folder, self.state / "run").run(op, command)
+        return await enclosures.enclosing(self.folder, self.state / "run").run(op, command)
 
     def steering(self) -> dict[str, str]:
         """Everything that no command may change."""
@@ -104,7 +104,7 @@ def plan(tmp_path: Path) -> Plan:
         "chmod -R 777 .git hooks p.plan.yaml && echo x > p.plan.yaml",
     ],
 )
-async def test_what_steers_the_plan_stays_as_it_is(plan: Plan, line: str) -> None:
+async def test_files_that_define_the_plan_stay_unchanged(plan: Plan, line: str) -> None:
     before = plan.steering()
 
     ended = await plan.shell(line)
@@ -136,7 +136,7 @@ async def test_nothing_is_written_outside_the_workspace(plan: Plan, line: str) -
     assert not any(Path(place, "new").exists() for place in ("/etc", "/usr"))
 
 
-async def test_what_is_written_to_tmp_and_home_goes_with_the_command(plan: Plan, tmp_path: Path) -> None:
+async def test_files_in_tmp_and_home_are_removed_with_the_command(plan: Plan, tmp_path: Path) -> None:
     ended = await plan.shell("echo x > /tmp/planloop-left && echo x > $HOME/planloop-left && ls /tmp $HOME")
 
     assert ended.output.count(b"planloop-left") == 2
@@ -156,7 +156,7 @@ async def test_what_is_written_to_tmp_and_home_goes_with_the_command(plan: Plan,
         "cat ~/.bashrc ~/.profile && echo sesame",
     ],
 )
-async def test_nothing_is_read_that_is_not_for_it(plan: Plan, line: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_files_outside_its_sandbox_are_unreadable(plan: Plan, line: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TOKEN", "sesame")
     words = line.format(outside=plan.outside, plan=plan.folder, owner=os.getpid())
 
@@ -177,7 +177,7 @@ async def test_nothing_is_read_that_is_not_for_it(plan: Plan, line: str, monkeyp
         "cat {plan}/.plan/p/log.db",
     ],
 )
-async def test_who_is_alone_sees_nothing_of_the_plans_folder_but_its_own(plan: Plan, line: str) -> None:
+async def test_isolated_agent_sees_only_its_own_folder_of_the_plan(plan: Plan, line: str) -> None:
     (plan.folder / "p.plan.yaml").write_text("plan: sesame\n")
     for name in ("own", "other"):
         (plan.folder / name).mkdir()
@@ -188,7 +188,7 @@ async def test_who_is_alone_sees_nothing_of_the_plans_folder_but_its_own(plan: P
         str(plan.folder / "own"), shell=f"({words}); cp answer copy", env=ENV, sandbox=box, timeout_s=15
     )
 
-    ended = await homes.enclosing(plan.folder, plan.state / "run").run("a", command)
+    ended = await enclosures.enclosing(plan.folder, plan.state / "run").run("a", command)
 
     assert ended.code == 0 and (plan.folder / "own" / "copy").read_text() == "mine"
     assert b"sesame" not in ended.output and b"the log" not in ended.output
@@ -227,7 +227,7 @@ async def test_no_socket_of_this_machine_is_reached(plan: Plan, where: str, tmp_
 @pytest.fixture
 def engine_socket() -> str:
     """The path of the container engine's socket."""
-    return yards.machines_address().removeprefix("unix://")
+    return container_harness.machines_address().removeprefix("unix://")
 
 
 async def test_the_socket_of_the_container_engine_is_not_reached(engine_socket: str, plan: Plan) -> None:
@@ -242,7 +242,7 @@ async def connected(plan: Plan, path: str) -> Exit:
     return await plan.shell(CONNECT.format("AF_UNIX", repr(path).replace('"', "'")))
 
 
-async def test_a_host_that_is_named_is_reached_through_the_proxy_and_others_are_told(plan: Plan) -> None:
+async def test_named_host_is_reached_through_the_proxy_and_others_are_refused(plan: Plan) -> None:
     async def answer(stream: anyio.abc.SocketStream) -> None:
         async with stream:
             await stream.receive()
@@ -265,7 +265,7 @@ async def test_a_host_that_is_named_is_reached_through_the_proxy_and_others_are_
     assert list((plan.state / "run" / "enclosed").iterdir()) == []
 
 
-async def test_a_host_that_cannot_be_a_name_is_told_and_the_owner_goes_on(plan: Plan) -> None:
+async def test_invalid_host_name_is_reported_and_the_owner_continues(plan: Plan) -> None:
     ask = (
         "import socket; s = socket.create_connection(('127.0.0.1', 3128));"
         "s.sendall(b'CONNECT xn--\\xff.example.org:443 HTTP/1.1\\r\\n\\r\\n'); print(s.recv(1000))"
@@ -276,16 +276,16 @@ async def test_a_host_that_cannot_be_a_name_is_told_and_the_owner_goes_on(plan: 
     assert ended.code == 0 and b"502" in ended.output and b"does not respond" in ended.output
 
 
-async def test_forking_without_end_is_stopped_and_told(plan: Plan) -> None:
+async def test_fork_bomb_is_stopped_and_reported(plan: Plan) -> None:
     needs.cgroups()
 
     ended = await plan.shell("f() { f | f & }; f; sleep 0.5; exit 7", processes_max=30)
 
     assert b"reached the process limit of its sandbox" in ended.output
-    assert homes.leftovers(plan.state / "run") == []
+    assert enclosures.leftovers(plan.state / "run") == []
 
 
-async def test_filling_memory_is_stopped_and_told(plan: Plan) -> None:
+async def test_filling_memory_is_stopped_and_reported(plan: Plan) -> None:
     needs.cgroups()
 
     ended = await plan.shell(f"{PYTHON} -S -c \"x = b'x' * (300 << 20)\"", memory_bytes_max=64 << 20)
@@ -313,8 +313,8 @@ async def test_a_file_has_its_bound(plan: Plan) -> None:
 async def test_nothing_outlives_its_command(plan: Plan, line: str) -> None:
     await plan.shell(line, timeout_s=0.7)
 
-    assert homes.leftovers(plan.state / "run") == []
-    assert not any(b"sleep\x00600" in line for line in homes.command_lines(plan.folder))
+    assert enclosures.leftovers(plan.state / "run") == []
+    assert not any(b"sleep\x00600" in line for line in enclosures.command_lines(plan.folder))
 
 
 async def test_the_owner_is_neither_seen_nor_killed_nor_traced(plan: Plan) -> None:
@@ -343,9 +343,9 @@ async def test_a_folder_that_is_put_out_of_its_place_before_it_is_mounted_is_not
 ) -> None:
     room = plan.folder / "room"
     room.mkdir()
-    home = homes.home_of(plan.folder)
+    home = enclosures.home_of(plan.folder)
     command = ProcessCommand(str(room), shell="touch escaped", env=ENV, sandbox=CommandSandbox(2))
-    words = bubblewrap.bwrap_argv(homes.means(plan.state), home, command)
+    words = bubblewrap.bwrap_argv(enclosures.means(plan.state), home, command)
 
     room.rename(plan.folder / "away")
     if way == "a link out":
@@ -362,11 +362,11 @@ async def test_a_plans_folder_that_holds_the_owners_home_is_not_worked_in(plan: 
     room = plan.folder / "room"
     room.mkdir()
     for own in (plan.folder, plan.folder / "me"):
-        home = replace(homes.home_of(plan.folder), owner_home=str(own))
+        home = replace(enclosures.home_of(plan.folder), owner_home=str(own))
         command = ProcessCommand(str(room), shell="true", env=ENV, sandbox=CommandSandbox(2))
 
         with pytest.raises(SandboxUnfit) as caught:
-            bubblewrap.bwrap_argv(homes.means(plan.state), home, command)
+            bubblewrap.bwrap_argv(enclosures.means(plan.state), home, command)
         golden_text.said(str(caught.value))
 
 
@@ -402,7 +402,7 @@ async def test_a_folder_that_a_container_mounts_is_not_put_out_of_its_place(plan
     held = tuple(str(plan.folder / name) for name in ("data/deep", "way", "none"))
     box = CommandSandbox(2, held=held)
     line = "mv data away; rm -r data/deep; mv data/deep x; touch data/deep/written && echo wrote"
-    ended = await homes.enclosing(plan.folder, plan.state / "run").run(
+    ended = await enclosures.enclosing(plan.folder, plan.state / "run").run(
         "a", ProcessCommand(str(plan.folder), shell=line, env=ENV, sandbox=box)
     )
 
@@ -414,12 +414,12 @@ async def test_a_workspace_in_a_folder_that_is_guarded_is_read_only(plan: Plan) 
     box = CommandSandbox(2, guarded=(str(plan.folder / "hooks"),))
     command = ProcessCommand(str(plan.folder / "hooks" / "more"), shell="echo x > new", env=ENV, sandbox=box)
 
-    ended = await homes.enclosing(plan.folder, plan.state / "run").run("a", command)
+    ended = await enclosures.enclosing(plan.folder, plan.state / "run").run("a", command)
 
     assert ended.code != 0 and b"Read-only file system" in ended.output
 
 
-async def test_that_commands_ran_where_no_repository_was_is_noted(plan: Plan) -> None:
+async def test_command_without_a_repository_is_recorded(plan: Plan) -> None:
     await plan.shell("true")
     assert not write_guard.is_repository_untrusted(str(plan.folder))
 
@@ -433,7 +433,7 @@ async def test_a_folder_outside_the_plans_is_not_worked_in(plan: Plan) -> None:
     (plan.folder / "way").symlink_to(plan.outside)
     command = ProcessCommand(str(plan.folder / "way"), shell="touch escaped", env=ENV, sandbox=CommandSandbox(2))
 
-    ended = await homes.enclosing(plan.folder, plan.state / "run").run("a", command)
+    ended = await enclosures.enclosing(plan.folder, plan.state / "run").run("a", command)
 
     assert ended.ending is ExitCause.NOT_STARTED and b"is outside of the plan's folder" in ended.output
 
@@ -445,7 +445,7 @@ async def test_a_folder_that_became_a_link_since_it_was_looked_at_is_not_worked_
             str(plan.folder / name), shell="touch escaped", env=ENV, sandbox=CommandSandbox(2, is_alone=True)
         )
 
-        ended = await homes.enclosing(plan.folder, plan.state / "run").run(name.replace("/", "-"), command)
+        ended = await enclosures.enclosing(plan.folder, plan.state / "run").run(name.replace("/", "-"), command)
 
         assert ended.ending is ExitCause.NOT_STARTED and b"is reached through a link" in ended.output
     assert not list(plan.folder.parent.rglob("escaped"))
@@ -454,7 +454,7 @@ async def test_a_folder_that_became_a_link_since_it_was_looked_at_is_not_worked_
 async def test_a_plans_folder_may_be_named_by_way_of_a_link(plan: Plan) -> None:
     (plan.folder / "room").mkdir()
     (plan.outside / "way").symlink_to(plan.folder)
-    enclosing = homes.enclosing(plan.folder, plan.state / "run")
+    enclosing = enclosures.enclosing(plan.folder, plan.state / "run")
     for name in ("", "room"):
         command = ProcessCommand(
             str(plan.outside / "way" / name), shell="touch made", env=ENV, sandbox=CommandSandbox(2)
@@ -466,13 +466,13 @@ async def test_a_plans_folder_may_be_named_by_way_of_a_link(plan: Plan) -> None:
 
 
 @pytest.mark.needs("root")
-async def test_somebody_without_rights_is_enclosed_and_bounded_as_well(plan: Plan) -> None:
+async def test_unprivileged_user_is_enclosed_and_bounded_too(plan: Plan) -> None:
     for place in (plan.folder.parent, *plan.folder.parent.rglob("*")):
         shutil.chown(place, 65534, 65534)
-    home = SandboxHome(str(plan.folder), "/usr/bin/python3", (*homes.PORTIONS,), "/nonexistent")
+    home = SandboxHome(str(plan.folder), "/usr/bin/python3", (*enclosures.PORTIONS,), "/nonexistent")
     line = "id -u; echo x > .git/config; for i in $(seq 40); do sleep 5 & done; echo done"
     command = ProcessCommand(str(plan.folder), shell=line, env=ENV, sandbox=CommandSandbox(2))
-    words = bubblewrap.bwrap_argv(homes.means(plan.folder.parent, bound=20), home, command)
+    words = bubblewrap.bwrap_argv(enclosures.means(plan.folder.parent, bound=20), home, command)
     reach = [folder for folder in plan.folder.parents if not folder.stat().st_mode & 0o001]
     for folder in reach:
         folder.chmod(0o711)

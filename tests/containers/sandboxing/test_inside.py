@@ -49,7 +49,7 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return found
 
 
-def test_a_command_that_goes_on_is_looked_at_less_and_less_often(pauses: list[float]) -> None:
+def test_long_command_is_polled_less_and_less_often(pauses: list[float]) -> None:
     assert Slow(asks=12).state("c")["ExitCode"] == 7
     assert Watched(asks=12)._ended("c") == AttachEnd(7)
 
@@ -94,7 +94,7 @@ def mute(tmp_path: Path) -> Any:
         line.close()
 
 
-def test_a_script_of_ours_that_does_not_end_is_given_up(mute: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_own_script_that_does_not_end_is_abandoned(mute: str, monkeypatch: pytest.MonkeyPatch) -> None:
     room = exec_in_container.ExecContainer(mute, "sut")
     begin = room.begin
 
@@ -122,7 +122,7 @@ class Heard:
 
 
 @pytest.mark.parametrize("said", ["OCI runtime exec failed: exec failed: no such file", "OCI permission denied: no"])
-def test_what_an_engine_says_in_place_of_a_command_is_told_as_that(said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_error_of_an_engine_is_not_taken_for_output_of_the_command(said: str, monkeypatch: pytest.MonkeyPatch) -> None:
     command = attach._Attached({}, "sut", ExecCommand(("no",), "m"), Heard())
     monkeypatch.setattr(command, "_ask", lambda ask: {"Running": False, "ExitCode": 126})
     command._take(b"\2\0\0\0" + len(said).to_bytes(4, "big") + said.encode())

@@ -10,7 +10,7 @@ from planloop.containers.sandbox.probe import ProbedSandboxes
 from planloop.schemas import limits
 from planloop.schemas.objects.sandbox import BUBBLEWRAP, CONTAINER, SANDBOX_AVAILABLE, SandboxRequest
 from tests import needs
-from tests.containers.sandboxing import homes
+from tests.containers.sandboxing import enclosures
 from tests.fakes.virtual_time import SeededIds
 from tests.golden_text import said
 
@@ -31,14 +31,14 @@ class SetClock:
         raise AssertionError("nothing here sleeps")
 
 
-async def test_one_that_is_not_to_be_had_is_tried_ever_more_seldom_until_it_is(
+async def test_unavailable_sandbox_is_probed_less_and_less_often(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     needs.bubblewrap()
     (tmp_path / "work").mkdir()
     clock = SetClock()
     sandboxes = ProbedSandboxes(
-        homes.enclosing(tmp_path / "work", tmp_path / "state"), clock, SeededIds(1), str(tmp_path / "work")
+        enclosures.enclosing(tmp_path / "work", tmp_path / "state"), clock, SeededIds(1), str(tmp_path / "work")
     )
     assert sandboxes.known(BOX) is None
 
@@ -58,8 +58,8 @@ async def test_one_that_is_not_to_be_had_is_tried_ever_more_seldom_until_it_is(
     assert pauses == sorted(pauses) and pauses[0] < pauses[1] and pauses[-1] == limits.SANDBOX_RETRY_CAP_S
 
 
-async def test_of_a_container_it_is_said_what_one_needs_to_be_worked_in(tmp_path: Path) -> None:
-    enclosing = homes.enclosing(tmp_path, tmp_path / "state")
+async def test_container_sandbox_states_what_the_container_needs(tmp_path: Path) -> None:
+    enclosing = enclosures.enclosing(tmp_path, tmp_path / "state")
     answer = await ProbedSandboxes(enclosing, SetClock(), SeededIds(1), str(tmp_path)).tried(
         SandboxRequest(CONTAINER, "sut")
     )

@@ -34,7 +34,7 @@ def test_a_request_is_for_the_host_that_was_looked_at(said: list[str]) -> None:
     assert asked == ProxyRequest("allowed.example", 8080, wanted)
 
 
-def test_who_is_named_before_the_host_is_not_sent_along() -> None:
+def test_user_name_before_the_host_is_not_sent() -> None:
     asked = parse_proxy_request(head("GET http://other.example:80@allowed.example/ HTTP/1.1"))
 
     assert asked is not None and asked.name == "allowed.example:80"
@@ -55,11 +55,11 @@ def test_who_is_named_before_the_host_is_not_sent_along() -> None:
         [""],
     ],
 )
-def test_what_two_programs_may_read_in_two_ways_is_no_request(lines: list[str]) -> None:
+def test_ambiguous_request_is_refused(lines: list[str]) -> None:
     assert parse_proxy_request(head(*lines)) is None
 
 
-async def test_who_says_nothing_is_answered_in_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_silent_client_gets_a_response_in_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(proxy, "HEAD_S", 0.01)
     async with proxy.serve_proxy(tmp_path, ["*"]), await anyio.connect_unix(tmp_path / proxy.SOCKET) as quiet:
         with anyio.fail_after(45):

@@ -21,7 +21,7 @@ from planloop.containers.sandbox.sandboxed_processes import SandboxedProcesses
 from planloop.reconciler.effects.local_processes import LocalProcesses
 from planloop.schemas.objects.sandbox import BUBBLEWRAP, SandboxRequest
 from tests import golden_text, needs, rows
-from tests.containers.sandboxing import homes, probes
+from tests.containers.sandboxing import enclosures, probes
 from tests.containers.sandboxing.test_escapes import ENV, PYTHON, Plan
 from tests.containers.sandboxing.test_probing import SetClock
 from tests.fakes.virtual_time import SeededIds
@@ -40,7 +40,7 @@ def plan(tmp_path: Path) -> Plan:
 
 @pytest.mark.process
 @pytest.mark.parametrize("share", SHARES, ids=range(GROUPS))
-async def test_law_6_no_probe_leads_out_of_tier_2(plan: Plan, share: tuple[probes.Probe, ...]) -> None:
+async def test_law_6_no_probe_escapes_tier_2(plan: Plan, share: tuple[probes.Probe, ...]) -> None:
     box = CommandSandbox(2, guarded=(str(plan.folder / "p.plan.yaml"),))
     command = ProcessCommand(
         str(plan.folder),
@@ -54,7 +54,7 @@ async def test_law_6_no_probe_leads_out_of_tier_2(plan: Plan, share: tuple[probe
     left = os.open(plan.outside / "secret", os.O_RDONLY)
     try:
         os.set_inheritable(left, True)
-        ended = await homes.enclosing(plan.folder, plan.state / "run").run("a", command)
+        ended = await enclosures.enclosing(plan.folder, plan.state / "run").run("a", command)
     finally:
         os.close(left)
 
@@ -64,7 +64,7 @@ async def test_law_6_no_probe_leads_out_of_tier_2(plan: Plan, share: tuple[probe
     assert not [path for path in plan.folder.rglob("*") if path.stat().st_mode & 0o6000]
 
 
-def test_the_probes_have_a_name_each_and_there_are_enough_of_them() -> None:
+def test_probes_have_distinct_names_and_there_are_enough_of_them() -> None:
     assert len(probes.PROBES) >= 60
     assert max(Counter(one.name for one in probes.PROBES).values()) == 1
 
@@ -99,7 +99,7 @@ async def test_a_key_of_the_session_is_not_read_inside(plan: Plan) -> None:
     inner = ProcessCommand(
         str(plan.folder), argv=(PYTHON, "-S", "-c", probes.RUNNER), env=ENV, sandbox=CommandSandbox(2)
     )
-    words = bubblewrap.bwrap_argv(homes.means(plan.state), homes.home_of(plan.folder), inner)
+    words = bubblewrap.bwrap_argv(enclosures.means(plan.state), enclosures.home_of(plan.folder), inner)
     given = json.dumps(probes.given(probe)).encode()
 
     beside = await anyio.run_process([PYTHON, "-c", script, PYTHON, "-S", "-c", probes.RUNNER], input=given, env=ENV)
@@ -144,8 +144,8 @@ async def test_ordinary_programs_run_under_the_filter(plan: Plan, program: str, 
     assert ended.code == 0 and said in ended.output, ended.output.decode()
 
 
-async def test_a_machine_whose_calls_are_not_known_has_no_tier_2_and_says_so(plan: Plan) -> None:
-    home = replace(homes.home_of(plan.folder), machine="riscv64")
+async def test_machine_with_unknown_system_calls_has_no_tier_2_and_reports_it(plan: Plan) -> None:
+    home = replace(enclosures.home_of(plan.folder), machine="riscv64")
     local = LocalProcesses(plan.state / "run", "t", 1)
     tried = ProbedSandboxes(
         SandboxedProcesses(local, plan.state / "run" / "enclosed", home), SetClock(), SeededIds(1), str(plan.folder)
@@ -171,7 +171,7 @@ assert not libc.prctl(22, 2, struct.pack("HxxxxxxQ", 6, ctypes.addressof(program
 os.execv(sys.argv[1], sys.argv[1:])
 """
     words = [sys.executable, "-m", "planloop", "doctor"]
-    env = {**ENV, "PATH": os.defpath, "PYTHONPATH": homes.CODE, "DOCKER_HOST": "unix:///nowhere"}
+    env = {**ENV, "PATH": os.defpath, "PYTHONPATH": enclosures.CODE, "DOCKER_HOST": "unix:///nowhere"}
 
     ended = await anyio.run_process([PYTHON, "-c", script, *words], env=env, cwd=plan.outside, check=False)
 

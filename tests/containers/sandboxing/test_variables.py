@@ -9,21 +9,21 @@ import pytest
 from planloop.containers.sandbox.container_sandbox import EngineSandboxContainers, SandboxContainer
 from planloop.containers.sandbox.entry import hide_variables, restore_variables
 from tests import needs
-from tests.containers.sandboxing import homes
+from tests.containers.sandboxing import enclosures
 from tests.product import CommandSandbox, ProcessCommand
 
 pytestmark = pytest.mark.anyio
 ENV = {"PATH": "/usr/bin:/bin", "HOME": "/root", "EMPTY": "", "PLANLOOP_TASK": "task/t"}
 
 
-def test_variables_come_in_by_other_names_and_are_as_they_were() -> None:
+def test_variables_arrive_under_other_names_and_are_restored() -> None:
     outside = {"PATH": "/bin", "PLANLOOP_OP": "op", **hide_variables(ENV)}
 
     assert set(hide_variables(ENV)).isdisjoint(ENV)
     assert restore_variables(outside) == {**ENV, "PLANLOOP_OP": "op"}
 
 
-async def test_what_the_loader_is_told_is_heeded_by_nobody_outside(tmp_path: Path) -> None:
+async def test_loader_variables_do_not_affect_programs_outside_the_sandbox(tmp_path: Path) -> None:
     needs.bubblewrap()
     folder, outside = tmp_path / "plan", tmp_path / "outside"
     for place in (folder / ".plan", outside):
@@ -33,13 +33,13 @@ async def test_what_the_loader_is_told_is_heeded_by_nobody_outside(tmp_path: Pat
         str(folder), shell="echo $LD_DEBUG $EMPTY. $PLANLOOP_TASK", env=env, sandbox=CommandSandbox(2)
     )
 
-    ended = await homes.enclosing(folder, folder / ".plan" / "run").run("a", command)
+    ended = await enclosures.enclosing(folder, folder / ".plan" / "run").run("a", command)
 
     assert b"files . task/t" in ended.output
     assert list(outside.iterdir()) == []
 
 
-def test_the_program_that_runs_a_command_in_a_container_heeds_none_of_them() -> None:
+def test_program_that_runs_a_command_in_a_container_ignores_all_of_them() -> None:
     rooms = EngineSandboxContainers(
         lambda: pytest.fail("the command is not asked"),
         "unix:///s",

@@ -232,10 +232,10 @@ async def arena(
         connections = Connections(servers, worlds=ServedWorlds(lambda file: (folder / file).read_bytes()))
         world = AgentServices(store, clock, ids, work, gate, PLAN, folder, programs, deciders, connections)
         home = ToolServerHome(str(folder), epoch, folder, state / "run", ENV)
-        servers_yard = ToolServerContext(
+        servers_context = ToolServerContext(
             store, clock, processes, servers, home, ids.mint, world.connections.worlds, start
         )
-        tool_servers = ToolServerReconciler(servers_yard, work)
+        tool_servers = ToolServerReconciler(servers_context, work)
         tasks = TaskReconciler(store, work, processes, clock, ids, RunEnvironment("arena", folder, ENV))
         plans = PlanReconciler(store, check, clock=clock, ids=ids, work=work)
         agents = AgentReconciler(world, tools)

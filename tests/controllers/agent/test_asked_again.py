@@ -33,7 +33,7 @@ def asks_first(command: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("edit", ["added", "removed", "check"])
-async def test_an_answer_goes_on_when_children_come_and_go_and_checks_change(tmp_path: Path, edit: str) -> None:
+async def test_answer_is_kept_when_children_come_and_go_and_checks_change(tmp_path: Path, edit: str) -> None:
     for name in ("answer", "child"):
         os.mkfifo(tmp_path / name)
     models = ScriptedModels(asks_first("cat answer"))

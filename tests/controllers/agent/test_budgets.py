@@ -81,7 +81,7 @@ async def test_law_3_a_task_that_ends_while_nothing_of_it_runs_gives_its_budget_
         assert ledger(here, "task/paused", "turns")["closed"]
 
 
-async def test_a_raise_over_what_there_is_left_is_refused_with_both_figures_and_the_cure(tmp_path: Path) -> None:
+async def test_raise_over_the_remaining_budget_is_refused_with_both_figures_and_a_fix(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         await here.apply(TWO)
         await here.settled()
@@ -166,7 +166,7 @@ async def test_a_refund_wakes_an_agent_that_waits_for_more(tmp_path: Path) -> No
         await here.until_state("task/b", "done")
 
 
-async def test_an_agent_can_give_its_children_only_what_it_has_left(tmp_path: Path) -> None:
+async def test_agent_can_give_its_children_only_its_remaining_budget(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         await here.apply("""
             tasks:
@@ -190,7 +190,7 @@ async def test_an_agent_can_give_its_children_only_what_it_has_left(tmp_path: Pa
         assert isinstance(await by_agent(here, "lead", stated("/tasks/lead/tasks", one)), PatchAccepted)
 
 
-async def test_nobody_raises_its_own_budget(tmp_path: Path) -> None:
+async def test_agent_cannot_raise_its_own_budget(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         await here.apply(TWO)
         await here.settled()
@@ -200,7 +200,7 @@ async def test_nobody_raises_its_own_budget(tmp_path: Path) -> None:
         )
 
 
-async def test_a_removed_task_gives_back_what_it_had_left(tmp_path: Path) -> None:
+async def test_removed_task_returns_its_remaining_budget(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         here.store.on_change(lambda *_: check_balanced(here.store.view))
         await here.apply(TWO)
@@ -212,7 +212,7 @@ async def test_a_removed_task_gives_back_what_it_had_left(tmp_path: Path) -> Non
         assert (root["left"], root.get("granted")) == ("20", None)
 
 
-async def test_an_agents_request_for_more_that_is_approved_sets_it_going_again(tmp_path: Path) -> None:
+async def test_approved_request_for_more_budget_resumes_the_agent(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         await here.apply("""
             tasks:
@@ -233,7 +233,7 @@ async def test_an_agents_request_for_more_that_is_approved_sets_it_going_again(t
         await here.until_state("task/child", "done")
 
 
-async def test_what_ended_children_did_not_use_can_be_given_to_the_next(tmp_path: Path) -> None:
+async def test_unused_budget_of_ended_children_can_be_granted_to_the_next(tmp_path: Path) -> None:
     # Their sum is over what it has, and that is no fault: three of the four have ended.
     async with arena(tmp_path) as here:
         await here.apply("""

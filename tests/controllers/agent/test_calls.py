@@ -64,7 +64,7 @@ async def test_nonsense_and_sense_in_one_reply_each_get_their_result_in_order(tm
         ]
 
 
-async def test_of_two_calls_with_one_id_the_first_counts(tmp_path: Path) -> None:
+async def test_first_of_two_calls_with_one_id_counts(tmp_path: Path) -> None:
     call = '{"call": {"shell": {"command": "echo x >> log"}}, "key": "k"}'
     async with arena(tmp_path) as here:
         found = await outcome(here, f"[{call}, {call}]")
@@ -79,7 +79,7 @@ async def test_law_11_calls_past_the_bound_of_one_reply_get_results_too(tmp_path
         assert found[63][1] == "Succeeded" and found[64][2] == "TooMany"
 
 
-async def test_a_tool_that_was_not_given_is_denied(tmp_path: Path) -> None:
+async def test_tool_outside_the_agents_list_is_denied(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         assert await outcome(here, '{"call": {"shell": {"command": "touch x"}}}', "tools: [read]") == [
             ["shell", "Denied", "Denied"]
@@ -91,7 +91,7 @@ async def test_a_tool_that_was_not_given_is_denied(tmp_path: Path) -> None:
     "command",
     ["rm -rf /tmp/x", "rm   -rf  x", "true && rm -rf x", "echo $(rm -rf x)", "cd .; rm -rf x", "true | rm -rf x"],
 )
-async def test_a_denied_command_never_starts_wherever_it_stands_in_the_line(tmp_path: Path, command: str) -> None:
+async def test_denied_command_never_starts_anywhere_in_the_line(tmp_path: Path, command: str) -> None:
     async with arena(tmp_path) as here:
         calls = f'{{"call": {{"shell": {{"command": "{command}; touch began"}}}}}}'
         plan = 'tools: [shell]\n  deny: ["shell(rm -rf *)"]'
@@ -99,7 +99,7 @@ async def test_a_denied_command_never_starts_wherever_it_stands_in_the_line(tmp_
         assert not (tmp_path / "began").exists()
 
 
-async def test_reads_run_beside_each_other_and_a_shell_waits_for_them(tmp_path: Path) -> None:
+async def test_reads_run_in_parallel_and_a_shell_waits_for_them(tmp_path: Path) -> None:
     meet = "touch {own}; for i in $(seq 200); do test -e {other} && exit 0; sleep 0.01; done; exit 1"
     one, two = meet.format(own="a", other="b"), meet.format(own="b", other="a")
     shells = ", ".join(f'{{"call": {{"shell": {{"command": "{line}"}}}}}}' for line in (one, two))
@@ -140,9 +140,7 @@ async def answer(here: Arena, approval: str, state: str) -> None:
 
 
 @pytest.mark.parametrize(("state", "expected"), [(APPROVED, "Succeeded"), (REJECTED, "Denied")])
-async def test_a_call_that_the_plan_wants_approved_waits_for_the_answer(
-    tmp_path: Path, state: str, expected: str
-) -> None:
+async def test_call_that_needs_approval_waits_for_the_answer(tmp_path: Path, state: str, expected: str) -> None:
     async with arena(tmp_path) as here:
         (tmp_path / "mind.py").write_text(ECHO.replace("CALLS", '{"call": {"shell": {"command": "echo push >> log"}}}'))
         await here.apply("""
@@ -163,7 +161,7 @@ async def test_a_call_that_the_plan_wants_approved_waits_for_the_answer(
         assert here.store.view.list("approval") == []
 
 
-async def test_a_request_goes_to_the_parent_and_its_answer_comes_back_once(tmp_path: Path) -> None:
+async def test_request_goes_to_the_parent_and_its_answer_is_returned_once(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         await here.apply("""
             agent: {script: [{when: {message: budget}, say: I see}, {when: {children: ended}, done: x}]}
@@ -205,7 +203,7 @@ async def test_an_agent_may_not_talk_past_its_topology_but_always_upward(tmp_pat
         assert here.state("task/.") == "done"
 
 
-async def test_an_agents_patch_outside_its_subtree_is_refused_in_words_and_recorded(tmp_path: Path) -> None:
+async def test_agents_patch_outside_its_subtree_is_refused_with_a_message_and_recorded(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         assert isinstance(here.gate, PlanGate)
         await here.apply("""

@@ -22,7 +22,7 @@ TOOLS = ("read", "write", "shell", "lib:code")
 SCRIPT = "script: [{done: one}, {when: {message: again}, done: two}, {when: {message: more}, done: three}]"
 
 
-async def test_a_clone_goes_on_from_where_the_copied_one_stood(tmp_path: Path) -> None:
+async def test_clone_continues_where_the_original_was(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         await here.apply(f"""
             agent:
@@ -142,7 +142,7 @@ async def test_a_copy_outlives_its_original(tmp_path: Path) -> None:
         assert here.get("agent/eve").status["origin"] == kept
 
 
-async def test_a_child_that_leaves_does_not_need_its_parents_leave_to_be_copied_elsewhere(tmp_path: Path) -> None:
+async def test_departing_child_needs_no_right_of_its_parent_to_be_copied_elsewhere(tmp_path: Path) -> None:
     # The copy is not below the agent that removes the original: its `from` changes all the same.
     bob = (
         "script: [{when: {message: go}, call: {terminate: {name: low}}}, {expect: ok}, {when: {message: end}, done: x}]"
@@ -164,7 +164,7 @@ async def test_a_child_that_leaves_does_not_need_its_parents_leave_to_be_copied_
         assert here.get("agent/far").spec["source"] == "dump:kept"
 
 
-async def test_an_agent_does_not_cut_off_a_copy_elsewhere_while_the_original_stays(tmp_path: Path) -> None:
+async def test_agent_does_not_end_a_copy_elsewhere_while_the_original_stays(tmp_path: Path) -> None:
     cut = '{"op": "replace", "path": "/tasks/far/agent/from", "value": "dump:kept"}'
     async with arena(tmp_path) as here:
         await here.apply(f"""
@@ -200,7 +200,7 @@ async def test_the_end_of_a_child_under_another_agent_is_waited_for_however_that
 
 
 @pytest.mark.parametrize("name", ["nobody", "an", "agent/nobody", "carl/ann", "carl/nobody"])
-async def test_a_copy_of_no_agent_is_refused_with_the_names_there_are(tmp_path: Path, name: str) -> None:
+async def test_copy_of_an_unknown_agent_is_refused_with_the_existing_names(tmp_path: Path, name: str) -> None:
     async with arena(tmp_path) as here:
         await here.apply(f"""
             agent:
@@ -298,7 +298,7 @@ FAMILY = """
 """
 
 
-async def test_children_and_the_hooks_that_the_caller_set_on_them_come_back_from_a_file(tmp_path: Path) -> None:
+async def test_children_and_the_callers_hooks_on_them_are_restored_from_a_file(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         await here.apply(
             FAMILY.replace("{KID}", "{id: kid, goal: k, agent: {SCRIPT}}").replace("{SCRIPT}", f"{{{SCRIPT}}}")
@@ -313,7 +313,7 @@ async def test_children_and_the_hooks_that_the_caller_set_on_them_come_back_from
         assert (guard["watches"], guard["mind"]["clauses"]) == ("agent/eve/kid", [{"deny": "never"}])
 
 
-async def test_law_6_a_file_that_an_agent_writes_has_no_hook_that_somebody_else_set(tmp_path: Path) -> None:
+async def test_law_6_file_dumped_by_an_agent_omits_hooks_that_others_set(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         await here.apply(f"""
             hooks: {{top: {{on: [on-end], rule: [{{comment: secret word}}]}}}}
@@ -343,7 +343,7 @@ def test_a_file_of_the_first_version_is_read() -> None:
     assert list(sources) == [""] and agent_copy.restore_arguments(found, "eve", sources)["from"] == sources[""]
 
 
-async def test_a_copy_begins_again_with_the_same_after_a_restart(tmp_path: Path) -> None:
+async def test_copy_restarts_with_the_same_conversation(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         await here.apply(f"""
             agent:
@@ -366,7 +366,7 @@ async def test_a_copy_begins_again_with_the_same_after_a_restart(tmp_path: Path)
         assert here.get("agent/eve").status["origin"] == kept
 
 
-def test_a_child_in_a_file_is_no_copy_of_an_agent_of_the_plan_that_it_comes_from() -> None:
+def test_child_in_a_file_is_not_a_copy_of_an_agent_of_the_source_plan() -> None:
     kid = {"goal": "k", "agent": {"from": "ann", "tools": ["read"]}}
     made = agent_copy.restore_arguments(
         agent_copy.AgentDump("agent/a", "g", None, {}, tasks={"kid": kid}), "new", {"": "dump:0"}

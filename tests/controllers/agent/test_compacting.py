@@ -128,7 +128,7 @@ async def test_a_file_that_was_read_again_is_shown_once(tmp_path: Path) -> None:
     assert texts(models.asked[-1]).count("line of the file") <= 301
 
 
-async def test_when_nothing_else_helps_one_summary_stands_for_the_old_turns(tmp_path: Path) -> None:
+async def test_one_summary_replaces_the_old_turns_when_nothing_else_helps(tmp_path: Path) -> None:
     models = SmallModels({"agent/.": noisy(40, 900)}, takes_s=0, size=5_000)
     async with arena(tmp_path, models=models) as here:
         made = await run(here, plan())
@@ -177,7 +177,7 @@ async def test_a_model_that_refuses_a_prompt_for_its_length_gets_a_shorter_one(t
     assert made and set(failed) == {"ContextTooLong"}
 
 
-async def test_a_prompt_that_cannot_be_shorter_blocks_with_the_cure(tmp_path: Path) -> None:
+async def test_prompt_that_cannot_be_shorter_blocks_with_a_fix(tmp_path: Path) -> None:
     models = SmallModels({"agent/.": noisy(1)}, takes_s=0, size=10)
     async with arena(tmp_path, models=models) as here:
         await here.apply(plan())
@@ -188,7 +188,7 @@ async def test_a_prompt_that_cannot_be_shorter_blocks_with_the_cure(tmp_path: Pa
     assert any("window" in way for way in condition["unblocks"])
 
 
-async def test_a_cancelled_compaction_leaves_the_transcript_as_it_was_and_is_begun_again(tmp_path: Path) -> None:
+async def test_cancelled_compaction_leaves_the_transcript_unchanged_and_restarts(tmp_path: Path) -> None:
     models = SmallModels({"agent/.": wordy(30)}, takes_s=0.005, size=6_000)
     async with arena(tmp_path, models=models) as here:
         await here.apply(plan())

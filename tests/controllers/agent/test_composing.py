@@ -70,7 +70,7 @@ def test_services_become_containers_with_paths_from_the_plan() -> None:
         ("command: {a: b}", "is not a list"),
     ],
 )
-def test_what_a_plan_cannot_say_is_refused_by_its_name(service: str, words: str) -> None:
+def test_change_that_a_plan_cannot_express_is_refused_by_its_name(service: str, words: str) -> None:
     with pytest.raises(ToolFailed) as raised:
         read_compose_file(f"services:\n  x:\n    {service}\n".encode(), "compose.yaml", "")
     assert words in str(raised.value)

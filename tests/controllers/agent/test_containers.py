@@ -46,7 +46,7 @@ def news(state: str, message: str) -> JsonObject:
     return {"container": DB, "state": state, "message": message}
 
 
-async def test_it_is_woken_when_one_is_ill_or_has_ended_and_when_it_is_back(tmp_path: Path) -> None:
+async def test_agent_wakes_when_a_container_fails_ends_or_recovers(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         await here.apply(PLAN)
         await becomes(here, "healthy")

@@ -96,16 +96,16 @@ def child(state: str, name: str = "a", **more: Any) -> ObservedChild:
 
 
 @pytest.mark.parametrize(("state", "why"), [("waiting", "has not started"), ("stopping", "is stopping")])
-def test_without_a_go_it_idles_and_says_why(state: str, why: str) -> None:
+def test_agent_without_a_start_order_idles_with_a_reason(state: str, why: str) -> None:
     assert step(seen(task={"state": state})) == AgentRest(AgentState.IDLE, f"its task {why}")
 
 
-def test_a_go_begins_an_incarnation_and_then_the_first_turn() -> None:
+def test_start_order_starts_an_incarnation_and_then_the_first_turn() -> None:
     assert step(seen()) == BeginIncarnation(1)
     assert reasons(seen({"incarnation": 1, "turn": 0})) == ("start",)
 
 
-def test_no_reason_is_asleep() -> None:
+def test_agent_without_a_reason_sleeps() -> None:
     rest = step(seen(WORKED))
     assert isinstance(rest, AgentRest) and rest.state is AgentState.ASLEEP and rest.after_s is None
 
@@ -117,7 +117,7 @@ def test_an_unread_message_is_a_reason() -> None:
 
 
 @pytest.mark.parametrize("state", ["done", "failed", "cancelled"])
-def test_a_child_that_ended_is_a_reason_until_it_is_told(state: str) -> None:
+def test_ended_child_is_a_reason_until_it_is_reported(state: str) -> None:
     assert reasons(seen(WORKED, children=(child(state),))) == (f"child {state}",)
     told = {**WORKED, "told": {**WORKED["told"], "children": {"task/a": f"c:1:{state}"}}}
     assert reasons(seen(told, children=(child(state),))) == ()
@@ -150,7 +150,7 @@ def test_a_timer_that_is_due_is_a_reason_and_before_it_sleeps_as_long() -> None:
 
 
 @pytest.mark.parametrize("field", ["goal", "notes"])
-def test_an_edit_not_yet_told_is_a_reason(field: str) -> None:
+def test_unreported_edit_is_a_reason(field: str) -> None:
     plain = TaskSpec("goal", AgentWork("agent/."))
     edited = replace(plain, goal="new") if field == "goal" else replace(plain, notes="new")
     taken = step(seen(WORKED, task_spec=edited))
@@ -165,7 +165,7 @@ def test_an_answered_approval_is_a_reason_and_a_waiting_one_is_not() -> None:
         assert reasons(seen(WORKED, approvals={"approval/a": approval})) == expected
 
 
-def test_a_doubt_that_was_settled_is_a_reason() -> None:
+def test_resolved_unknown_outcome_is_a_reason() -> None:
     assert reasons(seen(WORKED, calls=objects(a="Unknown"))) == ()
     assert reasons(seen(WORKED, calls=objects(a="Succeeded"))) == ("answer",)
 
@@ -175,12 +175,12 @@ def test_a_doubt_that_was_settled_is_a_reason() -> None:
 CLAIMED: JsonObject = {**WORKED, "claims": 1, "claim": {"seq": 1, "kind": "done", "result": [None], "incarnation": 1}}
 
 
-def test_a_claim_waits_for_its_task_whatever_else_comes() -> None:
+def test_claim_waits_for_its_task_whatever_else_arrives() -> None:
     rest = step(seen(CLAIMED, children=(child("done"),)))
     assert isinstance(rest, AgentRest) and rest.state is AgentState.CLAIMED
 
 
-def test_a_rejected_claim_is_told_once() -> None:
+def test_rejected_claim_is_reported_once() -> None:
     verdict = {"claim": 1, "incarnation": 1, "accepted": False, "message": "no"}
     task = {"state": "running", "go": 1, "verdict": verdict}
     assert reasons(seen(CLAIMED, task=task)) == ("verdict",)
@@ -190,7 +190,7 @@ def test_a_rejected_claim_is_told_once() -> None:
 
 
 @pytest.mark.parametrize("change", [{"claim": 2}, {"incarnation": 2}, {"accepted": True}])
-def test_a_verdict_on_something_else_does_not_wake(change: JsonObject) -> None:
+def test_unrelated_verdict_does_not_wake(change: JsonObject) -> None:
     verdict = {"claim": 1, "incarnation": 1, "accepted": False, **change}
     rest = step(seen(CLAIMED, task={"state": "running", "go": 1, "verdict": verdict}))
     assert isinstance(rest, AgentRest) and rest.state is AgentState.CLAIMED
@@ -221,7 +221,7 @@ def test_reads_start_together() -> None:
     assert isinstance(taken, RunCalls) and len(taken.calls) == 2
 
 
-def test_a_call_that_may_not_run_beside_others_waits_for_those_before_it() -> None:
+def test_call_that_must_run_alone_waits_for_those_before_it() -> None:
     calls = [TurnCall("call/a", "read", {}).to_json(), TurnCall("call/b", "shell", {}).to_json()]
     turn = opened(reply=[{"text": "", "then": "sleep", "calls": calls}])
     taken = step(seen(turn, calls=objects(a="Authorized", b="Authorized")))
@@ -252,7 +252,7 @@ def test_the_turn_ends_when_every_call_has_its_result() -> None:
     assert step(seen(opened())) == EndTurn()
 
 
-def test_a_script_waits_for_a_persons_word_on_a_doubt_and_others_are_told() -> None:
+def test_script_waits_for_an_operator_on_an_unknown_outcome_and_others_are_told() -> None:
     rest = step(seen(opened(("call/a",)), calls=objects(a="Unknown")))
     assert isinstance(rest, AgentRest) and (rest.state, rest.condition) == (AgentState.BLOCKED, "InDoubt")
     other = AgentSpec("task/.", statuses_mind(), Rights())

@@ -37,7 +37,7 @@ def _parameters(name: str) -> dict[str, Any]:
 
 
 @rows.each("name", BUILT_IN_TOOLS)
-def test_the_schema_of_a_tool_says_nothing_that_a_model_need_not_read(name: str) -> None:
+def test_schema_of_a_tool_holds_only_what_a_model_needs(name: str) -> None:
     for schema in _schemas(_parameters(name)):
         assert not UNREAD_WORDS & schema.keys()
         assert schema.get("default", "some") not in (None, "", False, [])
@@ -45,14 +45,14 @@ def test_the_schema_of_a_tool_says_nothing_that_a_model_need_not_read(name: str)
         assert {"type": "null"} not in schema.get("anyOf", ())
 
 
-def test_what_may_be_left_out_is_no_more_than_its_kind() -> None:
+def test_schema_of_an_optional_argument_is_its_type_alone() -> None:
     hook = _parameters("hook")
     assert hook["required"] == ["name"] and "additionalProperties" not in hook
     assert hook["properties"]["match"]["type"] == "string"
     assert hook["properties"]["rule"]["items"] == {"type": "object"}
 
 
-def test_null_is_taken_for_left_out_and_a_wrong_kind_is_told() -> None:
+def test_null_is_read_as_omitted_and_a_wrong_type_is_reported() -> None:
     assert validate_arguments(BUILT_IN_TOOLS["hook"].function, {"name": "x", "match": None}) == {
         "name": "x",
         "reason": "",

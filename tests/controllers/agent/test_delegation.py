@@ -27,7 +27,7 @@ async def test_task_with_a_prompt_waits_and_its_result_is_the_childs_answer(tmp_
         assert here.get("task/sum").spec["goal"] == "what is 2 and 2"
 
 
-async def test_a_prompt_beside_a_goal_is_told_with_the_first_turn(tmp_path: Path) -> None:
+async def test_prompt_beside_a_goal_arrives_with_the_first_turn(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         await here.apply("""
             agent:
@@ -89,7 +89,7 @@ OUTER = """
 """
 
 
-async def test_fields_beside_tasks_make_the_task_around_them_with_its_checks(tmp_path: Path) -> None:
+async def test_fields_beside_tasks_create_the_enclosing_task_with_its_checks(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         await here.apply(OUTER)
         await here.until_state("task/.", "done", "failed")
@@ -119,7 +119,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-async def test_a_task_call_that_says_two_things_where_one_counts_is_refused(tmp_path: Path, name: str) -> None:
+async def test_task_call_with_contradictory_fields_is_refused(tmp_path: Path, name: str) -> None:
     written, words = REFUSED[name]
     async with arena(tmp_path) as here:
         await here.apply(f"""
@@ -190,7 +190,7 @@ async def test_a_child_whose_task_is_over_can_be_asked_again_and_its_verdict_sta
         assert [each.address for each in here.store.view.list("thread")] == []
 
 
-async def test_a_child_that_was_terminated_is_gone(tmp_path: Path) -> None:
+async def test_terminated_child_is_removed(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         await here.apply("""
             agent:
@@ -233,7 +233,7 @@ async def test_a_declared_agent_is_a_tool_and_every_call_asks_the_same_child(tmp
         assert [each.address for each in here.store.view.list("task")] == ["task/.", "task/reviewer"]
 
 
-async def test_an_agent_that_is_no_tool_of_the_caller_is_denied(tmp_path: Path) -> None:
+async def test_agent_that_is_not_a_tool_of_the_caller_is_denied(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         await here.apply("""
             agents: {reviewer: {script: [{done: x}]}}
@@ -260,7 +260,7 @@ async def test_a_prompt_can_be_kept_in_the_plan_under_a_name(tmp_path: Path) -> 
         assert here.get("plan/arena").spec["prompts"] == {"brief": "be brief"}
 
 
-async def test_a_result_that_the_waiting_call_has_collected_wakes_nobody_again(tmp_path: Path) -> None:
+async def test_result_collected_by_the_waiting_call_causes_no_second_wake(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         await here.apply("""
             agent:

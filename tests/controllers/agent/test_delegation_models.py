@@ -118,7 +118,7 @@ async def test_a_dump_has_the_transcript_and_the_restored_child_remembers_it(tmp
     assert [each["content"] for each in told if each["role"] == "assistant"] == ["It is four."]
 
 
-async def test_what_queues_waits_until_the_work_in_hand_is_done_and_is_then_heard(tmp_path: Path) -> None:
+async def test_queued_message_waits_until_the_current_work_is_done(tmp_path: Path) -> None:
     plan = "goal: work\nagent: {model: test/top, tools: [shell]}\n"
     models = ScriptedModels(
         [

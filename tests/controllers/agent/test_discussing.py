@@ -32,7 +32,7 @@ async def discussed(here: Arena) -> list[JsonObject]:
     return await here.results("discuss")
 
 
-async def test_each_speaker_hears_those_before_it_and_the_call_has_all_answers(tmp_path: Path) -> None:
+async def test_each_speaker_gets_earlier_replies_and_the_call_gets_all_answers(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         await here.apply(THREE)
         first, second = await discussed(here)
@@ -103,7 +103,7 @@ async def test_a_speaker_that_fails_is_text_like_any_other_answer(tmp_path: Path
         assert here.state("task/ann") == "done"
 
 
-async def test_a_speaker_that_is_removed_while_it_is_asked_ends_its_turn_at_once(tmp_path: Path) -> None:
+async def test_speaker_removed_during_its_question_ends_its_turn_immediately(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         await here.apply("""
             agent: {script: [{when: {message: go}, call: {discuss: {prompt: hello, speakers: [ann, bob]}}}, {done: x}]}
@@ -130,7 +130,7 @@ async def test_a_speaker_that_is_removed_while_it_is_asked_ends_its_turn_at_once
         ("cancel: true, agent: {script: [{done: x}]}", "Cancelled"),
     ],
 )
-async def test_a_speaker_that_cannot_go_on_is_told_of_as_such(tmp_path: Path, setting: str, error: str) -> None:
+async def test_speaker_that_cannot_continue_is_reported_as_such(tmp_path: Path, setting: str, error: str) -> None:
     async with arena(tmp_path) as here:
         await here.apply(f"""
             agent:

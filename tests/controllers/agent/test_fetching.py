@@ -57,7 +57,7 @@ async def got(
         return {"state": "Denied", "text": str(ruled.data)}
 
 
-async def test_a_page_is_read_as_text_with_its_title_and_whom_not_to_trust(tmp_path: Path) -> None:
+async def test_page_is_read_as_text_with_its_title_and_a_trust_warning(tmp_path: Path) -> None:
     async with serving({"/a": page(HTML)}) as pages:
         result = await got(tmp_path, pages.url("/a"))
     assert result["state"] == "Succeeded", result
@@ -89,7 +89,7 @@ async def test_links_are_shown_when_wanted_and_json_is_handed_on_parsed(tmp_path
         "x" * 5000,
     ],
 )
-async def test_what_is_no_plain_web_address_is_not_fetched(tmp_path: Path, url: str) -> None:
+async def test_only_plain_web_addresses_are_fetched(tmp_path: Path, url: str) -> None:
     result = await got(tmp_path, url)
     assert result["state"] in ("Failed", "Denied") and result.get("error") in ("BadUrl", None)
 
@@ -122,14 +122,14 @@ async def test_a_denied_url_is_not_asked_by_name_nor_by_address_nor_after_a_redi
         assert pages.asked == ["/r"]
 
 
-async def test_an_allowance_holds_for_every_hop(tmp_path: Path) -> None:
+async def test_allowance_applies_to_every_hop(tmp_path: Path) -> None:
     async with serving({"/ok/a": page("fine", "text/plain"), "/ok/r": moved("/other")}) as pages:
         tools = f'["fetch({pages.url("/ok/*")})"]'
         assert "fine" in (await got(tmp_path / "1", pages.url("/ok/a"), tools=tools))["text"]
         assert (await got(tmp_path / "2", pages.url("/ok/r"), tools=tools))["state"] == "Denied"
 
 
-async def test_a_redirect_to_this_machine_or_to_a_file_leads_nowhere(tmp_path: Path) -> None:
+async def test_redirect_to_this_machine_or_to_a_file_is_refused(tmp_path: Path) -> None:
     async with serving({"/secret": page("y")}) as inner:
         to = {"/r": moved(inner.url("/secret", "127.0.0.1")), "/f": moved("file:///etc/passwd"), "/l": moved("/l")}
         async with serving(to) as pages:
@@ -140,7 +140,7 @@ async def test_a_redirect_to_this_machine_or_to_a_file_leads_nowhere(tmp_path: P
         assert inner.asked == []
 
 
-async def test_sizes_kinds_and_statuses_are_bounded_and_told(tmp_path: Path) -> None:
+async def test_sizes_kinds_and_statuses_are_bounded_and_reported(tmp_path: Path) -> None:
     async def endless(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": "text/plain"})
         await response.prepare(request)
@@ -161,7 +161,7 @@ async def test_sizes_kinds_and_statuses_are_bounded_and_told(tmp_path: Path) -> 
     assert (await got(tmp_path / "gone", gone))["error"] == "Unreachable"
 
 
-async def test_a_server_that_never_answers_is_given_up_by_a_mixin_or_by_the_tool(tmp_path: Path) -> None:
+async def test_server_that_never_answers_is_abandoned_by_a_mixin_or_by_the_tool(tmp_path: Path) -> None:
     async def hang(_: web.Request) -> web.StreamResponse:
         await asyncio.Event().wait()
         raise AssertionError
@@ -193,7 +193,7 @@ async def test_the_test_switch_allows_this_machine_only(tmp_path: Path) -> None:
     ["10.0.0.1", "169.254.169.254", "::1", "fe80::1", "::ffff:10.1.1.1", "64:ff9b::a00:1", "2002:a00:1::", "224.0.0.1",
      "0.0.0.0", "192.168.1.1", "172.16.0.1", "fd00::1", "100.64.0.1", "255.255.255.255"],
 )  # fmt: skip
-def test_addresses_that_are_not_public_are_known_as_such(address: str) -> None:
+def test_non_public_addresses_are_recognised(address: str) -> None:
     assert not fetch.is_public(fetch.reached_address(ipaddress.ip_address(address)))
 
 
@@ -239,11 +239,11 @@ def test_every_special_purpose_address_of_iana_is_refused(address: str) -> None:
         *("2001:200::1", "2001:4860:4860::8888", "2003::1", "2606:4700::1111", "2a00:1450::1", "2c0f:fb50::1"),
     ],
 )
-def test_an_address_beside_the_special_ones_is_public(address: str) -> None:
+def test_address_next_to_a_special_range_is_public(address: str) -> None:
     assert fetch.is_public(fetch.reached_address(ipaddress.ip_address(address)))
 
 
-def test_a_denial_of_an_address_holds_for_each_form_that_it_stands_in() -> None:
+def test_denial_of_an_address_covers_every_embedded_form() -> None:
     forms = ("::ffff:9.8.7.6", "64:ff9b::908:706", "2002:908:706::1", "2001:0:909:909::f6f7:f8f9")
     for form in forms:
         assert "9.8.7.6" in fetch.denial_names(fetch.UrlTarget("http://x.test/", "x.test", 80, (form,)))

@@ -84,7 +84,7 @@ done: x
         assert here.read("a.txt") == "four"
 
 
-async def test_an_edit_wants_exactly_one_place_or_every_one(tmp_path: Path) -> None:
+async def test_edit_needs_exactly_one_place_or_every_one(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         script = """
 call: {write: {path: a.txt, content: x x y}}
@@ -132,7 +132,7 @@ async def test_two_agents_on_one_file_do_not_overwrite_each_other(tmp_path: Path
         assert here.read("shared.txt") == "of two"
 
 
-async def test_escapes_come_back_as_denials_and_touch_nothing(tmp_path: Path) -> None:
+async def test_escapes_are_denied_and_change_nothing(tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
     (tmp_path / "work/link").symlink_to(tmp_path.parent)
     (tmp_path / "arena.plan.yaml").write_text("the file")
@@ -217,7 +217,7 @@ def test_clamping_keeps_short_texts_and_cuts_long_ones_at_lines() -> None:
     assert cut.startswith("0\n1\n") and cut.endswith("9999") and "left out" in cut
 
 
-def test_differences_of_huge_files_are_words() -> None:
+def test_diff_of_huge_files_is_a_sentence() -> None:
     old, new = b"a\n" * 5_000, b"b\n" * 5_000
     said(text_difference(old, new, "f"))
     assert "not stored" in text_difference(None, b"x", "f")

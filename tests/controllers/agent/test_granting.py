@@ -39,7 +39,7 @@ def request(kind: str, what: str) -> str:
     return f"{{kind: {kind}, what: {what}, why: so, to: person}}"
 
 
-async def test_a_tool_is_given_to_an_agent_with_a_name_and_to_no_other(tmp_path: Path) -> None:
+async def test_tool_is_granted_to_a_named_agent_only(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         await asked(here, SCRIPTED.format(what=request("tool", "fetch"), more=""))
         assert isinstance(await here.gate.approve("approval/kid.1", HUMAN_CLI), PatchAccepted)
@@ -48,7 +48,7 @@ async def test_a_tool_is_given_to_an_agent_with_a_name_and_to_no_other(tmp_path:
         assert "fetch" not in here.get("agent/twin").spec["tools"]
 
 
-async def test_a_toolset_is_given_as_the_tools_in_it(tmp_path: Path) -> None:
+async def test_toolset_is_granted_as_its_tools(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         await asked(here, SCRIPTED.format(what=request("tools", "[lib:tiny, fetch]"), more=""))
         assert isinstance(await here.gate.approve("approval/kid.1", HUMAN_CLI), PatchAccepted)
@@ -86,7 +86,7 @@ WORDS = {
 
 
 @rows.each("words, amounts".split(", "), WORDS.items(), ids=WORDS)
-def test_amounts_are_read_from_the_words_of_a_request(words: str, amounts: JsonObject) -> None:
+def test_amounts_are_read_from_the_text_of_a_request(words: str, amounts: JsonObject) -> None:
     assert approvals._amounts(words) == amounts
 
 

@@ -62,7 +62,7 @@ def test_a_new_file_brings_its_folders(shell: list[str], folder: Path) -> None:
 
 
 @pytest.mark.parametrize("arrived", [b"", b"ne"])
-def test_what_does_not_arrive_whole_is_not_written(shell: list[str], folder: Path, arrived: bytes) -> None:
+def test_incomplete_transfer_is_not_written(shell: list[str], folder: Path, arrived: bytes) -> None:
     path = folder / "a"
     path.write_bytes(b"old")
 
@@ -70,7 +70,7 @@ def test_what_does_not_arrive_whole_is_not_written(shell: list[str], folder: Pat
     assert path.read_bytes() == b"old" and names(folder) == ["a"]
 
 
-def test_what_others_changed_made_or_removed_is_not_written_over(shell: list[str], folder: Path) -> None:
+def test_file_that_others_changed_created_or_removed_is_not_overwritten(shell: list[str], folder: Path) -> None:
     path = folder / "a"
     path.write_bytes(b"theirs")
 
@@ -95,7 +95,7 @@ def test_nothing_is_done_through_links(shell: list[str], folder: Path) -> None:
     assert names(folder) == before and (folder / "real/a").read_bytes() == b"old"
 
 
-def test_what_is_no_file_is_said_to_be_none(shell: list[str], folder: Path) -> None:
+def test_path_that_is_not_a_file_is_reported(shell: list[str], folder: Path) -> None:
     (folder / "d").mkdir()
     (folder / "f").write_bytes(b"12345")
 

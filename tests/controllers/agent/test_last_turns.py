@@ -91,7 +91,7 @@ async def test_a_last_turn_may_say_that_the_work_is_done(tmp_path: Path) -> None
         assert ledger(here, "task/.")["spent"] == ledger(here, "task/child")["spent"]
 
 
-async def test_a_model_whose_price_nobody_knows_is_not_asked_where_money_is_bounded(tmp_path: Path) -> None:
+async def test_model_with_an_unknown_price_is_not_asked_where_money_is_bounded(tmp_path: Path) -> None:
     models = ScriptedModels([step({"text": "nine"}, 500)], price=None)
     async with arena(tmp_path, models=models) as here:
         await here.apply("budget: {usd: 5}\nagent: {model: test/m}\n")
@@ -116,7 +116,7 @@ async def test_money_is_counted_by_the_providers_usage_and_prices(tmp_path: Path
         assert here.get("agent/.").status["used"]["usd"] == "0.0021"
 
 
-async def test_what_a_removed_agent_cost_stays_in_the_cost_of_its_parent(tmp_path: Path) -> None:
+async def test_cost_of_a_removed_agent_stays_in_the_cost_of_its_parent(tmp_path: Path) -> None:
     models = ScriptedModels([step({"text": "nine"}, 1_000)])
     async with arena(tmp_path, models=models) as here:
         await here.apply("""
@@ -131,7 +131,7 @@ async def test_what_a_removed_agent_cost_stays_in_the_cost_of_its_parent(tmp_pat
         assert Costs(everything).line(here.get("task/.")) == "1k tokens"
 
 
-async def test_a_provider_that_counts_quite_differently_is_told_of(tmp_path: Path) -> None:
+async def test_provider_that_counts_differently_is_reported(tmp_path: Path) -> None:
     models = ScriptedModels([step({"text": "nine"}, 50_000)])
     async with arena(tmp_path, models=models) as here:
         await here.apply("agent: {model: test/m}\n")

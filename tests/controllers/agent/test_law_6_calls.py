@@ -33,7 +33,7 @@ async def _states(here: Arena, *wanted: JsonObject, agent: str) -> list[str]:
     return [words.partition(":")[0] for words in (await _outcomes(here)).values()][: len(wanted)]
 
 
-async def test_law_6_only_commands_that_are_allowed_run(tmp_path: Path) -> None:
+async def test_law_6_only_allowed_commands_run(tmp_path: Path) -> None:
     lines = [
         "echo a > ../out",
         "echo b; touch ../out",
@@ -49,7 +49,7 @@ async def test_law_6_only_commands_that_are_allowed_run(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
-async def test_law_6_only_paths_that_are_allowed_are_written_wherever_a_link_leads(tmp_path: Path) -> None:
+async def test_law_6_only_allowed_paths_are_written_wherever_a_link_points(tmp_path: Path) -> None:
     (tmp_path / "work" / "docs").mkdir(parents=True)
     (tmp_path / "work" / "code").mkdir()
     (tmp_path / "work" / "docs" / "link").symlink_to("../code")

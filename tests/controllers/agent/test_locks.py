@@ -50,7 +50,7 @@ async def test_write_lock_is_granted_with_the_start_and_released_with_the_end_of
         assert here.store.view.list("lock") == []
 
 
-async def test_an_agent_that_writes_nothing_has_nothing_to_do_with_locks(tmp_path: Path) -> None:
+async def test_agent_that_writes_nothing_takes_no_locks(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("x")
     async with arena(tmp_path) as here:
         await run(here, "call: {read: {path: a.txt}}\ndone: x")
@@ -79,7 +79,7 @@ done: x
         assert here.store.view.list("lock") == []
 
 
-async def test_everything_is_free_when_the_task_ends_whatever_was_kept(tmp_path: Path) -> None:
+async def test_all_locks_are_released_when_the_task_ends(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         script = 'call: {lock: {paths: ["src/**"]}}\ncall: {write: {path: b.txt, content: one}}\ndone: x'
         await run(here, script, more="      lock: task\n")
@@ -128,7 +128,7 @@ def test_a_prompt_names_some_of_many_locks() -> None:
     assert "f32" not in said
 
 
-async def test_what_may_not_be_written_may_not_be_kept_from_others(tmp_path: Path) -> None:
+async def test_path_that_may_not_be_written_cannot_be_locked(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         script = """
 call: {lock: {paths: [other.txt]}}
@@ -148,7 +148,7 @@ done: x
 
 
 @pytest.mark.parametrize("kept", ["turn", "task", '"off"'])
-async def test_two_agents_read_and_one_writes_then_the_other_writes_is_refused_and_told(
+async def test_write_by_one_of_two_readers_makes_the_others_write_refused_with_a_diff(
     tmp_path: Path, kept: str
 ) -> None:
     """The race of the source documents: the second writer gets the difference, and no change is lost."""
@@ -233,7 +233,7 @@ async def test_write_to_a_locked_file_waits_as_state_and_continues_after_the_rel
         assert here.get("agent/second").status["used"]["time_s"] < 60, "waiting is no active time"
 
 
-async def test_who_does_not_want_to_wait_is_told_who_holds_it_why_and_every_way_out(tmp_path: Path) -> None:
+async def test_call_that_does_not_wait_gets_the_holder_the_reason_and_every_way_out(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         await begun(here, HOLDS, "call: {lock: {paths: [a.txt], wait_s: 0}}\nexpect: {error: Locked}\ndone: x")
         await here.until_state("task/second", "done", "failed")
@@ -256,7 +256,7 @@ async def test_a_wait_that_is_over_is_refused_and_leaves_the_queue(tmp_path: Pat
 
 
 @pytest.mark.parametrize("kept", ["turn", "'off'"])
-async def test_who_takes_no_locks_is_still_bound_by_those_of_others(tmp_path: Path, kept: str) -> None:
+async def test_agent_that_takes_no_locks_is_bound_by_those_of_others(tmp_path: Path, kept: str) -> None:
     async with arena(tmp_path) as here:
         second = "call: {write: {path: a.txt, content: mine}}\nexpect: {error: Locked}\ndone: x"
         waits = kept == "turn"
@@ -272,7 +272,7 @@ async def test_who_takes_no_locks_is_still_bound_by_those_of_others(tmp_path: Pa
 
 
 @pytest.mark.parametrize("ending", ["removed", "cancelled", "begins anew"])
-async def test_an_agent_that_is_taken_away_leaves_no_lock_behind(tmp_path: Path, ending: str) -> None:
+async def test_removed_agent_leaves_no_lock(tmp_path: Path, ending: str) -> None:
     async with arena(tmp_path) as here:
         script = 'call: {lock: {paths: ["src/**"]}}\n{when: never, done: x}'
         await here.apply(f"tasks:\n  one:\n{agent(script)}  rest: {{run: sleep 30}}\n")
@@ -294,7 +294,7 @@ async def test_an_agent_that_is_taken_away_leaves_no_lock_behind(tmp_path: Path,
         )
 
 
-async def test_several_waits_of_one_agent_that_are_given_up_together_all_leave_the_queue(tmp_path: Path) -> None:
+async def test_several_waits_cancelled_together_all_leave_the_queue(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         second = """
 {parallel: [{call: {lock: {paths: [a.txt]}}}, {call: {lock: {paths: [a.txt], mode: read}}}]}
@@ -316,7 +316,7 @@ expect: {error: Interrupted}
         assert here.store.view.list("lock") == []
 
 
-async def test_a_grant_to_a_call_that_is_given_up_before_its_agent_looks_is_let_go_with_it(tmp_path: Path) -> None:
+async def test_lock_granted_to_a_cancelled_call_is_released_with_it(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         holds = "call: {lock: {paths: [docs/b.txt]}}\n{when: let go, done: x}"
         asks = "call: {lock: {paths: [docs/a.txt]}}\ncall: {lock: {paths: [docs/**]}}"

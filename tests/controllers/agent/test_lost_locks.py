@@ -31,7 +31,7 @@ async def failures(here: Arena, tool: str) -> list[JsonObject]:
     return [each for each in await here.results(tool) if each["state"] == "Failed"]
 
 
-async def test_who_lost_its_lock_is_refused_at_its_next_write_and_told_why_and_who_has_it(tmp_path: Path) -> None:
+async def test_agent_that_lost_its_lock_is_refused_at_its_next_write_with_the_holder(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         holder = """
 call: {lock: {paths: [a.txt]}}
@@ -65,7 +65,7 @@ done: x
         assert here.store.view.list("lock") == []
 
 
-async def test_who_lost_a_lock_that_nobody_has_by_now_is_told_to_do_it_again(tmp_path: Path) -> None:
+async def test_agent_that_lost_a_now_free_lock_is_told_to_write_again(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         holder = """
 call: {lock: {paths: [a.txt]}}
@@ -83,7 +83,7 @@ done: x
         assert here.read("a.txt") == "mine"
 
 
-async def test_an_agent_is_told_once_that_the_lock_which_its_task_declares_was_broken(tmp_path: Path) -> None:
+async def test_broken_declared_lock_is_reported_once_to_the_agent(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         script = """
 {when: go, call: {write: {path: a.txt, content: mine}}}
@@ -121,7 +121,7 @@ async def test_lock_broken_during_a_write_is_detected_by_the_write(
         assert here.store.view.list("lock") == []
 
 
-async def test_a_program_before_a_write_may_lead_it_to_a_file_that_nobody_locked(tmp_path: Path) -> None:
+async def test_hook_before_a_write_may_redirect_it_to_an_unlocked_file(tmp_path: Path) -> None:
     (tmp_path / "guard.py").write_text("def look(told):\n    return {'arguments': {'path': 'b.txt', 'content': 'x'}}\n")
     async with arena(tmp_path) as here:
         script = "call: {write: {path: a.txt, content: mine}}\ndone: x"
@@ -192,7 +192,7 @@ async def heard(here: Arena) -> list[JsonObject]:
     return [each for merge in merges for each in (merge.get("inbox") or {}).values() if each]
 
 
-async def test_what_the_holder_itself_writes_meanwhile_is_no_violation(tmp_path: Path) -> None:
+async def test_changes_by_the_holder_itself_are_not_violations(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         await held(here, intruded("'touch begun; until test -e open; do sleep 0.02; done'"))
         await here.tell("agent/two", "go", "m1")
@@ -205,7 +205,7 @@ async def test_what_the_holder_itself_writes_meanwhile_is_no_violation(tmp_path:
         await here.tell("agent/one", "let go", "m3")
 
 
-async def test_commands_cost_nothing_more_where_nobody_holds_anything(tmp_path: Path) -> None:
+async def test_commands_cost_nothing_more_without_held_locks(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         await here.apply(f"tasks:\n  one:\n{agent('call: {shell: {command: echo x > a.txt}}' + chr(10) + 'done: x')}")
         assert await ended(here) == "done"

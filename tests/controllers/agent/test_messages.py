@@ -66,7 +66,7 @@ def test_the_second_message_with_a_key_changes_nothing_even_when_the_first_was_r
     assert post.unread() == []
 
 
-def test_the_same_words_again_are_suppressed_while_they_are_unread(post: Post) -> None:
+def test_repeated_unread_message_is_suppressed(post: Post) -> None:
     assert [post.send(HELLO), post.send(replace(HELLO, id="m2"))] == ["new", "known"]
     post.read()
     assert post.send(replace(HELLO, id="m3")) == "new"
@@ -81,7 +81,7 @@ def test_a_flood_on_one_edge_is_refused_and_ends_with_its_window(post: Post) -> 
     assert post.send(replace(HELLO, id="late", body="late", sent_at=later)) == "new"
 
 
-def test_what_has_expired_or_is_for_an_earlier_run_is_refused_with_the_reason(post: Post) -> None:
+def test_message_that_expired_or_is_for_an_earlier_run_is_refused_with_a_reason(post: Post) -> None:
     post.write(SetStatus("agent/.", Uid("agent/."), {"incarnation": 2}))
     assert post.send(replace(HELLO, expires_at=9.0)) == "Expired"
     # gastown #909: what was meant for the old run must not reach the new one.
@@ -95,7 +95,7 @@ def test_an_unread_message_that_expires_makes_room_and_is_not_read(post: Post) -
     assert [each["id"] for each in post.unread()] == ["m2"]
 
 
-def test_whoever_is_gone_or_full_is_told_of_as_such(post: Post) -> None:
+def test_gone_or_full_receiver_is_reported_as_such(post: Post) -> None:
     assert post.send(replace(HELLO, receiver="agent/none")) == "NoSuchAgent"
     for number in range(limits.INBOX_MESSAGES_MAX):
         post.send(replace(HELLO, id=f"h{number}", sender="human:cli", body=number))
@@ -181,7 +181,7 @@ async def test_a_bridge_of_the_ancestor_lets_two_talk_and_closing_it_ends_that(t
 
 
 @pytest.mark.anyio
-async def test_a_message_to_an_agent_that_is_suspended_is_never_told_as_read(tmp_path: Path) -> None:
+async def test_message_to_a_suspended_agent_is_never_reported_as_read(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         await here.apply("""
             agent:
@@ -203,7 +203,7 @@ async def test_a_message_to_an_agent_that_is_suspended_is_never_told_as_read(tmp
 
 
 @pytest.mark.anyio
-async def test_down_steers_and_up_waits_and_nobody_interrupts_upward(tmp_path: Path) -> None:
+async def test_messages_down_steer_messages_up_wait_and_none_interrupts_upward(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         await here.apply("""
             agent: {script: [{send: {to: kid, text: down}}, {when: {message: up}, done: x}]}

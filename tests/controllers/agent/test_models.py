@@ -95,7 +95,7 @@ async def test_a_call_that_cannot_be_is_a_result_that_the_model_reads(
     assert len(results) <= 2, rulings
 
 
-async def test_failed_calls_among_good_ones_come_back_in_the_order_of_the_calls(tmp_path: Path) -> None:
+async def test_failed_calls_among_good_ones_are_returned_in_the_order_of_the_calls(tmp_path: Path) -> None:
     models = ScriptedModels(
         [
             calls(
@@ -156,7 +156,7 @@ async def test_an_empty_list_of_calls_is_an_answer_like_any_other(tmp_path: Path
         assert here.get("task/.").status["result"]["text"] == "nothing to do"
 
 
-async def test_a_final_answer_whose_checks_do_not_hold_is_sent_back_with_what_is_missing(tmp_path: Path) -> None:
+async def test_final_answer_with_failed_checks_is_returned_with_the_failures(tmp_path: Path) -> None:
     models = ScriptedModels([says("finished"), calls(call("write", path="b.txt", content="x")), says("finished")])
     plan = PLAN + "acceptance: [{require-file: b.txt}]\n"
     async with arena(tmp_path, models=models) as here:
@@ -165,7 +165,7 @@ async def test_a_final_answer_whose_checks_do_not_hold_is_sent_back_with_what_is
     assert told["role"] == "user" and "b.txt" in told["content"]
 
 
-async def test_an_answer_that_was_cut_off_is_not_final_and_the_model_is_told(tmp_path: Path) -> None:
+async def test_cut_off_answer_is_not_final_and_the_model_is_told(tmp_path: Path) -> None:
     models = ScriptedModels([{"reply": {"text": "it is lon", "finish": "length"}}, says("short")])
     async with arena(tmp_path, models=models) as here:
         assert await run(here) == "done"
@@ -173,7 +173,7 @@ async def test_an_answer_that_was_cut_off_is_not_final_and_the_model_is_told(tmp
     assert "cut off" in asked(models)[-1]["content"]
 
 
-async def test_a_call_that_was_cut_off_is_told_so(tmp_path: Path) -> None:
+async def test_cut_off_call_is_reported_as_cut_off(tmp_path: Path) -> None:
     cut = {"reply": {"calls": [{"name": "write", "raw": '{"path": "a", "content": "lon'}], "finish": "length"}}
     models = ScriptedModels([cut, says("ok")])
     async with arena(tmp_path, models=models) as here:
@@ -193,7 +193,7 @@ async def test_an_empty_reply_is_asked_again_once_with_the_same_news(tmp_path: P
     assert [request.key.attempt for request in models.asked] == [1, 2]
 
 
-async def test_after_two_empty_replies_somebody_is_asked_to_look_and_nothing_told_is_lost(tmp_path: Path) -> None:
+async def test_two_empty_replies_ask_an_operator_and_lose_no_message(tmp_path: Path) -> None:
     models = ScriptedModels([says(""), says(""), says("here I am")])
     async with arena(tmp_path, models=models) as here:
         await here.apply(PLAN)
@@ -208,7 +208,7 @@ async def test_after_two_empty_replies_somebody_is_asked_to_look_and_nothing_tol
     assert "are you there?" in asked(models)[-1]["content"]
 
 
-async def test_the_same_call_three_times_running_is_a_condition_and_the_model_is_told(tmp_path: Path) -> None:
+async def test_same_call_three_times_in_a_row_is_a_condition_and_the_model_is_told(tmp_path: Path) -> None:
     models = ScriptedModels([{**calls(call("list")), "times": 3}, says("I was stuck")])
     async with arena(tmp_path, models=models) as here:
         await here.apply(PLAN)
@@ -238,7 +238,7 @@ async def test_arguments_of_any_shape_stay_in_a_conversation_that_providers_take
     assert isinstance(json.loads(made[0]["function"]["arguments"]), dict)
 
 
-async def test_a_provider_that_wants_to_be_left_alone_for_ages_blocks_with_a_way_out(tmp_path: Path) -> None:
+async def test_provider_that_asks_for_a_very_long_wait_blocks_with_a_fix(tmp_path: Path) -> None:
     steps = [{"status": 429, "headers": {"retry-after": "99999999999"}}, says("done")]
     async with arena(tmp_path, models=ScriptedModels(steps)) as here:
         await here.apply(PLAN)

@@ -13,7 +13,7 @@ from tests.fakes.scripted_models import ScriptedModels
 pytestmark = pytest.mark.anyio
 
 
-async def test_a_reply_that_comes_while_its_task_is_paused_is_used_and_paid_once(tmp_path: Path) -> None:
+async def test_reply_during_a_pause_is_used_and_paid_once(tmp_path: Path) -> None:
     models = ScriptedModels([{**says("here it is"), "delay": 0.2}])
     async with arena(tmp_path, models=models) as here:
         await here.apply(PLAN)

@@ -36,7 +36,7 @@ def test_unknown_price_is_refused_only_with_a_money_budget_and_the_default_polic
     assert found == (UnpricedModel("openai/new-one") if is_refused else None)
 
 
-def test_a_refusal_says_how_to_get_further() -> None:
+def test_refusal_names_the_way_out() -> None:
     assert UnpricedModel("x/y").unblocks == (
         "state its price: models: {x/y: {price: {in: …, out: …}}} (dollars per million tokens)",
         "plan patch . limits.unknown-price=estimate",
@@ -72,11 +72,11 @@ def test_the_policy_is_the_plans(limits_: JsonObject, policy: str) -> None:
         ({"tokens": 10_100.0}, limits.OUTPUT_TOKENS_MIN),
     ],
 )
-def test_an_answer_is_cut_to_what_is_left(left: dict[str, float], output: int) -> None:
+def test_answer_is_cut_to_the_remaining_budget(left: dict[str, float], output: int) -> None:
     assert catalog.affordable_output_tokens(left, PRICE, 10_000, 4_000) == output
 
 
-def test_a_count_that_differs_too_much_from_ours_is_told() -> None:
+def test_count_that_differs_too_much_from_ours_is_reported() -> None:
     assert not catalog.is_count_off(1_000, TokenUsage(1_200, 1))
     assert catalog.is_count_off(1_000, TokenUsage(1_500, 1))
     assert not catalog.is_count_off(1_000, TokenUsage(9_000, 1, is_estimated=True))

@@ -85,7 +85,7 @@ async def test_thoughts_and_signatures_go_back_with_the_message_and_the_call_tha
     assert replied[0].data["calls"][0]["extra"] == SIGNED
 
 
-async def test_a_signature_that_a_proxy_keeps_in_the_id_goes_back_in_the_id(tmp_path: Path) -> None:
+async def test_signature_that_a_proxy_keeps_in_the_id_is_returned_in_the_id(tmp_path: Path) -> None:
     async with played(tmp_path, replies([WRITE | {"id": "call_1__thought__c2ln"}], "done")) as (_, server):
         assistant, tool = server.asked[-1]["messages"][-2:]
     assert assistant["tool_calls"][0]["id"] == tool["tool_call_id"] == "c00010000__thought__c2ln"
@@ -132,7 +132,7 @@ async def test_calls_that_were_announced_and_are_missing_are_no_answer(tmp_path:
 NO_ARGUMENTS = ["null", "", " null ", "{}", "[]", '"null"', '""', '"{}"']
 
 
-async def test_every_way_to_write_no_arguments_is_none(tmp_path: Path) -> None:
+async def test_every_spelling_of_no_arguments_is_accepted(tmp_path: Path) -> None:
     lists = [{"name": "list", "id": f"c{n}", "raw": raw} for n, raw in enumerate(NO_ARGUMENTS)]
     async with played(tmp_path, replies(lists, [WRITE], "done")) as (here, server):
         results = [draft.data["result"] for draft in await here.log() if draft.type == "call.settled"]
@@ -158,7 +158,7 @@ async def test_a_call_that_the_model_wrote_as_text_is_made(tmp_path: Path) -> No
 NAMES = ["functions.write", "default_api:write", "write<|channel|>commentary", "functions.write:0", " write "]
 
 
-async def test_a_tool_is_found_whatever_a_template_puts_around_its_name(tmp_path: Path) -> None:
+async def test_tool_is_found_with_any_template_around_its_name(tmp_path: Path) -> None:
     calls = [WRITE | {"name": name, "id": f"c{n}"} for n, name in enumerate(NAMES)]
     async with played(tmp_path, replies(calls, "done")) as (here, _):
         results = [draft.data["result"]["state"] for draft in await here.log() if draft.type == "call.settled"]

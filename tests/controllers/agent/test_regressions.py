@@ -42,7 +42,7 @@ async def test_a_reply_and_all_of_its_calls_are_one_append(tmp_path: Path) -> No
     assert {each["call"] for each in said} == made | ended | refused and len(said) == 3
 
 
-async def test_a_call_that_a_person_refuses_is_a_result_and_the_work_goes_on(tmp_path: Path) -> None:
+async def test_call_refused_by_an_operator_is_a_result_and_the_work_continues(tmp_path: Path) -> None:
     """A rejected call blocked its task forever (agentcontrolplane#64)."""
     models = ScriptedModels([calls(call("shell", command="echo push"), call("list")), says("then not")])
     async with arena(tmp_path, models=models) as here:
@@ -57,7 +57,7 @@ async def test_a_call_that_a_person_refuses_is_a_result_and_the_work_goes_on(tmp
     assert refused.startswith("Denied (Rejected): ") and "not today" in refused and "Denied" not in listed
 
 
-async def test_a_command_that_nobody_saw_end_is_told_as_such_and_not_run_blindly(tmp_path: Path) -> None:
+async def test_command_with_an_unseen_end_is_reported_as_such_and_not_rerun(tmp_path: Path) -> None:
     """Calls ran before they were recorded, so a crash repeated them silently."""
     slow = calls(call("shell", command="echo x >> log; sleep 60"))
     async with arena(tmp_path, models=ScriptedModels([slow])) as here:
@@ -71,7 +71,7 @@ async def test_a_command_that_nobody_saw_end_is_told_as_such_and_not_run_blindly
     assert asked(models)[-1]["content"].startswith("Unknown (Unknown): ")
 
 
-async def test_calls_given_up_in_the_middle_leave_none_without_an_answer(tmp_path: Path) -> None:
+async def test_calls_cancelled_midway_all_have_an_answer(tmp_path: Path) -> None:
     """Calls that an interruption left open made every later request of the conversation invalid."""
     several = calls(call("list"), call("shell", command="touch began; sleep 60"), call("shell", command="touch never"))
     models = ScriptedModels([several, says("stopped")])
@@ -104,7 +104,7 @@ tasks:
 """
 
 
-async def test_two_children_that_end_in_one_moment_are_both_told(tmp_path: Path) -> None:
+async def test_two_children_that_end_at_the_same_time_are_both_reported(tmp_path: Path) -> None:
     """The end of the second of two siblings was lost (oh-my-openagent#6546)."""
     models = ScriptedModels([says("I wait"), {**says("both are there"), "when": {"last": ["from a", "from b"]}}])
     async with arena(tmp_path, models=models) as here:
@@ -119,7 +119,7 @@ async def test_two_children_that_end_in_one_moment_are_both_told(tmp_path: Path)
         assert here.state("task/.") == "done" and models.left == []
 
 
-async def test_a_child_that_ends_while_its_parent_is_busy_is_told_as_soon_as_it_is_not(tmp_path: Path) -> None:
+async def test_child_that_ends_while_its_parent_is_busy_is_reported_once_it_is_free(tmp_path: Path) -> None:
     """The report of a child was never delivered because its parent was busy (oh-my-openagent#5864)."""
     busy = calls(call("shell", command="touch busy; while ! test -f go; do sleep 0.02; done"))
     models = ScriptedModels([busy, {**says("a is done"), "when": {"last": "from a"}}])
@@ -134,7 +134,7 @@ async def test_a_child_that_ends_while_its_parent_is_busy_is_told_as_soon_as_it_
     assert models.left == []
 
 
-async def test_a_fact_that_stands_is_told_once_however_often_it_is_looked_at(tmp_path: Path) -> None:
+async def test_lasting_fact_is_reported_once_however_often_it_is_read(tmp_path: Path) -> None:
     """One event became 86 alerts in half an hour (gastown#2795)."""
     models = ScriptedModels([says("I wait"), says("I still wait"), says("yes?"), says("enough")])
     plan = TWO.replace("script: [{when: {message: now}, done: from a}]", "script: [{fail: broken}]")
@@ -152,7 +152,7 @@ async def test_a_fact_that_stands_is_told_once_however_often_it_is_looked_at(tmp
     assert news == ["child failed"]
 
 
-async def test_what_has_just_begun_is_left_alone_by_edits_of_others_and_of_what_is_hot(tmp_path: Path) -> None:
+async def test_new_run_is_undisturbed_by_others_edits_and_by_hot_edits(tmp_path: Path) -> None:
     """A session that had just started was drained for drift, because everything counted as drift (gascity#127)."""
     async with arena(tmp_path) as here:
         await here.apply("""
@@ -167,7 +167,7 @@ async def test_what_has_just_begun_is_left_alone_by_edits_of_others_and_of_what_
         assert here.get("agent/mine").status["incarnation"] == here.get("agent/mine").status["turn"] == 1
 
 
-async def test_an_edit_that_restarts_begins_one_new_run_and_no_more(tmp_path: Path) -> None:
+async def test_restarting_edit_starts_exactly_one_new_run(tmp_path: Path) -> None:
     """A restart for drift caused drift again, forever (gascity#5717)."""
     async with arena(tmp_path) as here:
         await here.apply("agent: {script: [{when: {message: end}, done: x}]}")
@@ -182,7 +182,7 @@ async def test_an_edit_that_restarts_begins_one_new_run_and_no_more(tmp_path: Pa
         assert here.store.view.rev == rev and here.get("agent/.").status["incarnation"] == 2
 
 
-async def test_what_a_turn_had_read_when_it_was_called_off_is_read_again(tmp_path: Path) -> None:
+async def test_messages_read_by_a_cancelled_turn_are_read_again(tmp_path: Path) -> None:
     """A message counted as read once a turn had started, although no model ever answered that turn."""
     models = ScriptedModels([{**says("late"), "hang": True, "times": 2}, says("I heard it")])
     async with arena(tmp_path, models=models) as here:
@@ -205,7 +205,7 @@ async def begin_anew(here: Arena) -> None:
 MINTED = re.compile(r"\b[0-9a-f]{12}\b")
 
 
-async def test_nothing_that_was_minted_is_shown_to_a_model(tmp_path: Path) -> None:
+async def test_generated_ids_are_not_shown_to_a_model(tmp_path: Path) -> None:
     """Ids, revisions and times in a prompt make each run different, so no cache or replay works."""
     edit = calls(call("edit_plan", path="notes", value="n"), call("shell", command="touch began; sleep 60"))
     async with arena(tmp_path, models=ScriptedModels([edit])) as here:

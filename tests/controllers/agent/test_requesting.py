@@ -12,7 +12,7 @@ from tests.product import HUMAN_CLI, PatchAccepted, PatchRefused
 pytestmark = pytest.mark.anyio
 
 
-async def test_a_parent_grants_more_budget_and_the_child_goes_on(tmp_path: Path) -> None:
+async def test_parent_grants_more_budget_and_the_child_continues(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         await here.apply("""
             agent:
@@ -108,7 +108,7 @@ async def test_a_tool_that_the_parent_may_grant_is_there_with_the_next_turn(tmp_
         assert here.state("task/.") == "done" and here.read("a.txt") == "hi"
 
 
-async def test_a_person_grants_by_approving(tmp_path: Path) -> None:
+async def test_operator_grants_by_approving(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         await here.apply("""
             budget: {turns: 4}
@@ -144,7 +144,7 @@ async def test_only_those_above_may_answer(tmp_path: Path) -> None:
         assert here.state("task/bob") == "done" and here.state("approval/ann.1") == "waiting"
 
 
-async def test_a_request_to_a_parent_that_is_gone_is_told_as_unanswerable(tmp_path: Path) -> None:
+async def test_request_to_a_removed_parent_is_reported_as_unanswerable(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         await here.apply("""
             agent:
@@ -164,7 +164,7 @@ async def test_a_request_to_a_parent_that_is_gone_is_told_as_unanswerable(tmp_pa
         assert here.store.view.list("approval") == []
 
 
-async def test_a_parent_that_waits_for_a_child_is_told_that_the_child_asks_first(tmp_path: Path) -> None:
+async def test_parent_that_waits_for_a_child_gets_the_childs_request_first(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         await here.apply("""
             agent:
@@ -183,7 +183,7 @@ async def test_a_parent_that_waits_for_a_child_is_told_that_the_child_asks_first
         assert here.state("task/.") == "done", here.get("task/.").status
 
 
-async def test_a_question_can_be_answered_while_the_work_goes_on(tmp_path: Path) -> None:
+async def test_question_can_be_answered_while_the_work_continues(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         await here.apply("""
             agent:

@@ -47,7 +47,7 @@ async def test_the_end_of_a_script_claims_that_it_is_done(tmp_path: Path) -> Non
         assert here.get("task/.").status["result"]["text"] == "that was all"
 
 
-async def test_a_failed_call_that_nobody_expected_ends_the_script_as_failed(tmp_path: Path) -> None:
+async def test_unexpected_failed_call_ends_the_script_as_failed(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         await here.apply("""
             agent:
@@ -58,7 +58,7 @@ async def test_a_failed_call_that_nobody_expected_ends_the_script_as_failed(tmp_
         assert "oh" in here.get("agent/.").status["claim"]["result"][0]
 
 
-async def test_a_failed_call_that_was_expected_is_gone_on_from(tmp_path: Path) -> None:
+async def test_script_continues_after_an_expected_failed_call(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         await here.apply("""
             agent:
@@ -68,7 +68,7 @@ async def test_a_failed_call_that_was_expected_is_gone_on_from(tmp_path: Path) -
         assert await ended(here) == "done"
 
 
-async def test_a_rejected_claim_wakes_the_agent_and_a_later_step_mends_it(tmp_path: Path) -> None:
+async def test_rejected_claim_wakes_the_agent_and_a_later_step_repairs_it(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         await here.apply("""
             agent:
@@ -84,7 +84,7 @@ async def test_a_rejected_claim_wakes_the_agent_and_a_later_step_mends_it(tmp_pa
         assert here.get("agent/.").status["claims"] == 2
 
 
-async def test_what_a_script_is_told_is_in_its_conversation_though_its_turn_is_one_record(tmp_path: Path) -> None:
+async def test_messages_to_a_script_are_in_its_conversation_though_its_turn_is_one_record(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         await here.apply("agent: {script: [{done: too soon}]}\nacceptance: [{require-file: a.txt}]")
         assert await ended(here) == "failed"
@@ -94,7 +94,7 @@ async def test_what_a_script_is_told_is_in_its_conversation_though_its_turn_is_o
     assert "a.txt" in turns[1]["told"][0]["text"]
 
 
-async def test_a_rejected_claim_with_no_step_left_fails_the_task(tmp_path: Path) -> None:
+async def test_rejected_claim_without_another_step_fails_the_task(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         await here.apply("agent: {script: [{done: done}]}\nacceptance: [{require-file: a.txt}]")
         assert await ended(here) == "failed"
@@ -137,7 +137,7 @@ async def test_a_parent_adds_children_sleeps_and_wakes_when_they_end(tmp_path: P
         assert "agent.slept" in await here.types()
 
 
-async def test_a_parent_is_told_of_a_failed_child_and_acts(tmp_path: Path) -> None:
+async def test_failed_child_is_reported_to_its_parent_which_acts(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         await here.apply("""
             agent:
@@ -152,7 +152,7 @@ async def test_a_parent_is_told_of_a_failed_child_and_acts(tmp_path: Path) -> No
         assert here.find("task/weak") is None
 
 
-async def test_a_failed_child_that_nobody_acts_on_keeps_the_parent_from_being_done(tmp_path: Path) -> None:
+async def test_unhandled_failed_child_keeps_the_parent_from_being_done(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         await here.apply("""
             agent:
@@ -162,7 +162,7 @@ async def test_a_failed_child_that_nobody_acts_on_keeps_the_parent_from_being_do
         assert await ended(here) == "failed"
 
 
-async def test_a_new_goal_is_told_once_and_the_agent_goes_on(tmp_path: Path) -> None:
+async def test_new_goal_is_reported_once_and_the_agent_continues(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         await here.apply("""
             goal: blue
@@ -178,7 +178,7 @@ async def test_a_new_goal_is_told_once_and_the_agent_goes_on(tmp_path: Path) -> 
         assert len(told) == 1
 
 
-async def test_a_message_wakes_a_sleeping_script_and_is_kept_until_a_step_wants_it(tmp_path: Path) -> None:
+async def test_message_wakes_a_sleeping_script_and_is_kept_until_a_step_needs_it(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         await here.apply("""
             agent:
@@ -224,7 +224,7 @@ async def test_a_sleep_is_slept_through_though_messages_come(tmp_path: Path) -> 
         assert here.world.clock.now() - start >= 0.2
 
 
-async def test_law_4_an_interrupting_message_stops_the_command_in_flight_and_is_heard(tmp_path: Path) -> None:
+async def test_law_4_interrupting_message_stops_the_running_command_and_is_read(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         await here.apply("""
             agent:
@@ -266,7 +266,7 @@ async def test_an_interrupted_program_is_asked_again_with_the_message(tmp_path: 
         assert here.get("task/.").status["result"]["text"] == "hurry"
 
 
-async def test_pausing_stops_at_the_boundary_and_resuming_goes_on(tmp_path: Path) -> None:
+async def test_pausing_stops_at_the_boundary_and_resuming_continues(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         await here.apply("""
             agent:
@@ -309,7 +309,7 @@ async def test_a_removed_task_takes_its_agent_and_its_command_along(tmp_path: Pa
         assert here.store.view.list("call") == []
 
 
-async def test_law_4_an_edited_script_begins_anew(tmp_path: Path) -> None:
+async def test_law_4_edited_script_restarts(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         await here.apply("agent: {script: [{when: {message: never}, say: old}]}")
         await here.until_state("agent/.", "asleep")
@@ -334,7 +334,7 @@ async def test_a_turn_budget_parks_the_agent_until_it_is_raised(tmp_path: Path) 
         assert here.get("agent/.").status["conditions"] == {}
 
 
-async def test_what_children_use_counts_against_the_budget_above_them(tmp_path: Path) -> None:
+async def test_usage_of_children_counts_against_the_budget_above_them(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         await here.apply("""
             budget: {calls: 3}
@@ -348,7 +348,7 @@ async def test_what_children_use_counts_against_the_budget_above_them(tmp_path: 
         assert here.state("task/.") == "done"
 
 
-async def test_a_parent_is_told_when_the_budget_of_a_child_runs_low_and_out(tmp_path: Path) -> None:
+async def test_parent_is_told_when_a_childs_budget_runs_low_and_out(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         await here.apply("""
             agent:
@@ -379,7 +379,7 @@ async def test_a_parent_is_told_when_the_budget_of_a_child_runs_low_and_out(tmp_
         assert ["agent/." in str(draft.changes) for draft in started].count(True) == 1, "told once that it runs low"
 
 
-async def test_a_mind_that_asks_for_turns_and_does_nothing_is_stuck_and_sleeps(tmp_path: Path) -> None:
+async def test_decider_that_asks_for_turns_and_does_nothing_is_stuck_and_sleeps(tmp_path: Path) -> None:
     (tmp_path / "mind.py").write_text(
         "def step(turn):\n    return {'done': 1} if turn['messages'] else {'again': True}\n"
     )
@@ -393,7 +393,7 @@ async def test_a_mind_that_asks_for_turns_and_does_nothing_is_stuck_and_sleeps(t
         assert await ended(here) == "done"
 
 
-async def test_a_turn_that_only_reads_and_ends_is_one_record_that_says_all_of_it(tmp_path: Path) -> None:
+async def test_turn_that_only_reads_and_ends_is_one_complete_record(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("x")
     async with arena(tmp_path) as here:
         await here.apply("""

@@ -61,7 +61,7 @@ def test_tools_of_servers_follow_the_built_in_ones_in_the_order_of_their_status(
     ]
 
 
-def test_a_model_is_told_of_them_in_the_order_of_its_own_list_where_that_names_them() -> None:
+def test_served_tools_are_shown_in_the_order_of_the_agents_own_list() -> None:
     found = registry(server("a", "b", "c"), server("x", "y", name="web"))
     spec = spec_with(("web.y", "files.*", "files.c"))
     assert [name for name in permissions.granted_tools(spec, found) if "." in name] == [
@@ -72,20 +72,20 @@ def test_a_model_is_told_of_them_in_the_order_of_its_own_list_where_that_names_t
     ]
 
 
-def test_the_word_of_the_plan_is_the_effect_class_and_else_it_is_once() -> None:
+def test_plan_decides_the_effect_class_and_the_default_is_once() -> None:
     found = registry(server("a", "b", effects={"a": "read"}))
     assert (found["files.a"].effect, found["files.b"].effect) == (EffectClass.READ, EffectClass.ONCE)
 
 
 @rows.each("schema", [{}, {"type": "string"}, {"type": ["object"]}, {"$ref": "http://127.0.0.1/x"}, {"anyOf": [{}]}])
-def test_arguments_that_are_no_object_never_reach_a_provider(schema: JsonObject) -> None:
+def test_arguments_that_are_not_an_object_never_reach_a_provider(schema: JsonObject) -> None:
     offer = ServedTool("odd", "does", schema, {}, "odd").to_json()
     found = registry(Resource("mcp/s", Uid("s"), 1, McpSpec(("server",)).to_json(), {"tools": [offer]}))
 
     assert prompt.declare_tool(found["s.odd"])["function"]["parameters"] == {"type": "object", "properties": {}}
 
 
-def test_two_tools_whose_names_a_provider_would_not_tell_apart_have_two_names() -> None:
+def test_two_tools_with_names_that_a_provider_confuses_have_two_names() -> None:
     names = ("a.b", "a_b", "a__b", "a b", "ä", "n" * 100, "n" * 101)
     shown = [
         prompt.declare_tool(tool)["function"]["name"]
@@ -106,7 +106,7 @@ def test_two_tools_whose_names_a_provider_would_not_tell_apart_have_two_names() 
         ({"tools": []}, ""),
     ],
 )
-def test_a_call_of_a_tool_that_is_not_there_says_why(status: JsonObject, reason: str) -> None:
+def test_call_of_a_missing_tool_gets_the_reason(status: JsonObject, reason: str) -> None:
     found = registry(Resource("mcp/s", Uid("s"), 1, McpSpec(("server",)).to_json(), status))
     call = TurnCall("call/a", "s.big", {})
     told, other = (
@@ -119,14 +119,14 @@ def test_a_call_of_a_tool_that_is_not_there_says_why(status: JsonObject, reason:
     assert isinstance(other, CallRefused) and (not reason or reason not in other.result.text)
 
 
-def test_a_withheld_tool_is_shown_to_nobody_and_refused_with_the_reason() -> None:
+def test_withheld_tool_is_hidden_and_refused_with_the_reason() -> None:
     found = registry(server("write_file", withheld="it changed"))
     assert "files.write_file" not in list(found)
     made = permissions.check_call(TurnCall("call/a", "files.write_file", {}), spec_with(), found, ())
     assert isinstance(made, CallRefused) and made.result.state is CallState.DENIED and "it changed" in made.result.text
 
 
-def test_what_is_kept_is_looked_up_as_in_the_registry_itself() -> None:
+def test_cached_tools_are_looked_up_as_in_the_registry() -> None:
     found = registry(server("read_file", "write_file", withheld="it changed"), server("a", name="zoo"))
     kept = ToolCache(found, lambda: MemoryView((), 1))
     for name in ("read", "zoo.a", "files.write_file", "files.none", "none"):
@@ -136,7 +136,7 @@ def test_what_is_kept_is_looked_up_as_in_the_registry_itself() -> None:
         kept["none"]
 
 
-def test_the_name_of_a_server_stands_for_all_its_tools() -> None:
+def test_name_of_a_server_means_all_its_tools() -> None:
     assert isinstance(ruled({"path": "a"}, tools=("files",)), CallAllowed)
     assert isinstance(ruled({"path": "a"}, deny=("files",)), CallRefused)
     assert isinstance(ruled({"path": "a"}, deny=("files.*",)), CallRefused)
@@ -163,7 +163,7 @@ def disguises(path: str) -> st.SearchStrategy[str]:
 
 
 @given(st.data(), PATHS)
-def test_law_6_a_denial_of_a_folder_holds_however_a_server_is_told_of_it(data: st.DataObject, rest: str) -> None:
+def test_law_6_denial_of_a_folder_holds_however_a_server_gets_its_path(data: st.DataObject, rest: str) -> None:
     text = data.draw(disguises(f".git/{rest}"))
     value: Json = data.draw(st.sampled_from([text, [text], {"deep": [{"path": text}]}, {text: "content"}]))
     arguments = {data.draw(WORDS): "harmless", "what": value}
@@ -177,7 +177,7 @@ def test_a_denial_of_a_folder_leaves_other_files_alone(rest: str) -> None:
 
 
 @given(st.data())
-def test_law_6_no_server_writes_what_answers_for_a_hook(data: st.DataObject) -> None:
+def test_law_6_server_cannot_write_what_answers_for_a_hook(data: st.DataObject) -> None:
     text = data.draw(disguises("hooks/guard.py"))
     ways: list[JsonObject] = [{"path": text}, {"fileUri": text}, {"edits": [{"destination": [text]}]}]
     arguments = data.draw(st.sampled_from(ways))
@@ -186,7 +186,7 @@ def test_law_6_no_server_writes_what_answers_for_a_hook(data: st.DataObject) -> 
     assert isinstance(permissions.check_call(call, guarded, registry(server("write_file")), ()), CallRefused)
 
 
-def test_a_guarded_file_leaves_servers_all_else() -> None:
+def test_guarded_file_leaves_all_others_to_servers() -> None:
     guarded = AgentSpec("task/.", ScriptSpec(()), Rights(guarded=("write(hooks/guard.py)",)), tools=("files.*",))
     harmless: list[JsonObject] = [{}, {"path": "src/guard.py"}, {"title": "hooks/guard.py"}]
     for arguments in harmless:

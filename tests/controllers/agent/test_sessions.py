@@ -88,7 +88,7 @@ async def test_meta_ends_nothing_but_what_the_agent_handed_over(tmp_path: Path) 
 
 @pytest.mark.parametrize("tools", ["task, endo", "all"])
 @pytest.mark.parametrize("rights", ["", "rights: {tools: [task, endo, send]}\n"])
-async def test_who_may_hand_over_may_take_back_whatever_its_list_of_tools(
+async def test_agent_that_may_hand_over_may_take_back_with_any_tool_list(
     tmp_path: Path, tools: str, rights: str
 ) -> None:
     steps = (f"task: {CHILD}", "call: {endo: {subagent: pupil}}", "{when: {message: back}, call: {meta: {}}}", NEVER)
@@ -136,7 +136,7 @@ async def test_endo_is_refused_where_a_denial_bars_the_way_back(tmp_path: Path, 
     ("name", "error"),
     [("parent", "NoSuchAgent"), ("other", "NotBelow"), ("nobody", "NoSuchAgent"), (".", "NoSuchAgent")],
 )
-async def test_endo_is_refused_for_whoever_is_not_below(tmp_path: Path, name: str, error: str) -> None:
+async def test_endo_is_refused_for_an_agent_that_is_not_below(tmp_path: Path, name: str, error: str) -> None:
     text = f"""
 goal: two
 tasks:
@@ -153,7 +153,7 @@ tasks:
         assert not here.store.view.list("hook")
 
 
-async def test_what_is_for_hooks_only_is_refused_to_others(tmp_path: Path) -> None:
+async def test_tools_for_hooks_are_refused_to_others(tmp_path: Path) -> None:
     tools = "meta, quit, verdict"
     steps = ("call: {meta: {}}", "expect: {error: NoHook}", "call: {quit: {}}", "expect: {error: NoHook}")
     more = ("call: {verdict: {decision: deny}}", "expect: {error: NoQuestion}")
@@ -173,7 +173,7 @@ async def test_all_tools_are_not_those_of_hooks(tmp_path: Path) -> None:
     assert b'"verdict"' not in models.asked[0].tools
 
 
-async def test_nobody_becomes_a_hook_of_its_own_hook(tmp_path: Path) -> None:
+async def test_agent_cannot_become_a_hook_of_its_own_hook(tmp_path: Path) -> None:
     ring = "hooks: {up: {on: [on-end], agent: {as: agent/pupil}}}\n"
     child = "tasks: {pupil: {goal: u, agent: {script: [{when: {message: end}, done: ok}]}}}\n"
     steps = ("call: {endo: {subagent: pupil}}", "expect: {error: Ring}", NEVER)
@@ -296,7 +296,7 @@ hooks:
     assert models.left == [], "neither was asked about the other"
 
 
-def test_who_waits_for_whom_is_found_through_others() -> None:
+def test_indirect_waits_between_agents_are_found() -> None:
     view = _View(
         {
             "agent/a": [_thing("thread", {"kind": "discuss", "call": "call/1", "speakers": ["agent/b"]}, {"asked": 0})],
@@ -331,7 +331,7 @@ class _View:
         return address
 
 
-async def test_an_agent_that_is_asked_beside_its_own_work_goes_on_with_it(tmp_path: Path) -> None:
+async def test_agent_consulted_beside_its_own_work_continues_it(tmp_path: Path) -> None:
     lead = [
         {"when": {"last": "Start your task"}, **calls(call("list"))},
         {"when": {"any": "before-call", "not": "of the list"}, **says("ALLOW, and think of the list")},
@@ -361,7 +361,7 @@ tasks:
     assert models.left in ([], ["step 3"], ["step 4"]), "it went on with its work, asked before it or in between"
 
 
-async def test_a_hook_steps_forward_stays_a_hook_talks_with_whom_it_watches_and_steps_back(tmp_path: Path) -> None:
+async def test_hook_steps_forward_stays_a_hook_talks_with_its_agent_and_steps_back(tmp_path: Path) -> None:
     text = """
 goal: write
 agent:
@@ -403,7 +403,7 @@ hooks:
         assert here.state("task/.") == "done" and here.read("b.txt") == "b"
 
 
-async def test_an_agent_made_for_a_hook_hands_over_to_whom_it_watches_and_to_nobody_else(tmp_path: Path) -> None:
+async def test_agent_made_for_a_hook_hands_over_only_to_the_agent_it_watches(tmp_path: Path) -> None:
     text = """
 goal: two below each other
 agent: {script: [{when: {message: end}, done: ok}]}
@@ -488,7 +488,7 @@ agent: {model: test/m, tools: [all], hooks: [lib:spawn-limit]}
     golden_text.said(again)
 
 
-async def test_a_child_is_taken_away_under_either_name_of_the_children(tmp_path: Path) -> None:
+async def test_child_is_removed_under_either_name_of_the_children(tmp_path: Path) -> None:
     remove = call("plan_patch", ops=[{"op": "remove", "path": "children/kid"}])
     models = ScriptedModels([calls(call("task", id="kid", goal="k", run="sleep 60")), calls(remove), says("done")])
     async with arena(tmp_path, models=models) as here:

@@ -52,7 +52,7 @@ async def test_an_edit_keeps_line_ends_mark_and_encoding(tmp_path: Path) -> None
     assert [(tmp_path / f"{n}").read_bytes() for n in range(len(EDITED))] == [wanted for *_, wanted in EDITED]
 
 
-async def test_writing_over_a_file_keeps_how_it_is_stored_and_says_so(tmp_path: Path) -> None:
+async def test_overwriting_a_file_keeps_how_it_is_stored_and_reports_it(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes("é one\r\ntwo\r\n".encode("utf-16"))
     (tmp_path / "b").write_bytes(b"one\ntwo\n")
     async with arena(tmp_path) as here:
@@ -70,7 +70,7 @@ async def test_writing_over_a_file_keeps_how_it_is_stored_and_says_so(tmp_path: 
     assert (tmp_path / "b").read_bytes() == b"one\r\n2\r\n"
 
 
-async def test_what_a_file_cannot_store_is_rejected_and_the_file_is_as_it_was(tmp_path: Path) -> None:
+async def test_text_that_a_file_cannot_store_is_rejected_and_the_file_unchanged(tmp_path: Path) -> None:
     latin, torn = b"caf\xe9 one\n", "é ü ä ö\n".encode() + b"bad \xe9\n"
     (tmp_path / "a").write_bytes(latin)
     (tmp_path / "b").write_bytes(torn)
@@ -131,7 +131,7 @@ async def test_a_search_finds_text_in_every_encoding_with_the_line_numbers_that_
         assert found["text"] == "a:2: für\nb:2: für"
 
 
-async def test_a_file_whose_line_ends_alone_changed_is_told_apart(tmp_path: Path) -> None:
+async def test_file_with_changed_line_ends_only_is_distinguished(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"one\ntwo\n")
     async with arena(tmp_path) as here:
         steps = (
@@ -153,7 +153,7 @@ async def test_reading_past_the_end_gives_the_number_of_lines(tmp_path: Path) ->
         assert await run(here, *steps) == "done"
 
 
-async def test_a_write_keeps_mode_attributes_and_the_link_that_it_came_through(tmp_path: Path) -> None:
+async def test_write_keeps_mode_attributes_and_the_link_in_its_path(tmp_path: Path) -> None:
     (tmp_path / "real").write_text("one")
     (tmp_path / "real").chmod(0o751)
     (tmp_path / "a").symlink_to("real")
@@ -173,7 +173,7 @@ async def test_all_names_of_a_file_keep_one_content_if_the_agent_may_write_each(
     assert sorted(each.name for each in tmp_path.iterdir() if each.name[0] != ".") == ["a", "sub"]
 
 
-async def test_a_name_outside_of_what_the_agent_may_write_keeps_the_old_content(tmp_path: Path) -> None:
+async def test_unwritable_name_of_a_file_keeps_the_old_content(tmp_path: Path) -> None:
     folder = tmp_path / "plan"
     (folder / "sub").mkdir(parents=True)
     for name, other in (("a", folder / "sub/b"), ("c", tmp_path / "store")):
@@ -206,12 +206,12 @@ DIFFERENCES = (
 
 
 @rows.each(("old", "new", "words"), DIFFERENCES)
-def test_a_difference_that_no_line_shows_is_in_words(old: bytes, new: bytes, words: str) -> None:
+def test_invisible_difference_is_described_in_words(old: bytes, new: bytes, words: str) -> None:
     assert words in text_difference(old, new, "f")
 
 
 @pytest.mark.parametrize("tool", ["edit", "write"])
-async def test_a_file_that_a_command_converted_is_told_as_changed_and_not_as_it_was(tmp_path: Path, tool: str) -> None:
+async def test_file_converted_by_a_command_is_reported_as_changed(tmp_path: Path, tool: str) -> None:
     (tmp_path / "a").write_bytes(b"caf\xe9 one\n")
     change = {"old": "one", "new": "→"} if tool == "edit" else {"content": "café →\n"}
     convert = "iconv -f latin1 -t utf-8 a > b && mv b a"

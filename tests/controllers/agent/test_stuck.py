@@ -123,7 +123,7 @@ async def test_a_command_that_fails_between_two_edits_is_not_stuck(tmp_path: Pat
     assert ready["reason"] == "Done"
 
 
-async def test_a_change_that_was_made_before_is_no_progress(tmp_path: Path) -> None:
+async def test_repeated_change_is_not_progress(tmp_path: Path) -> None:
     again = [calls("write", {"path": "answer.txt", "content": "x"}), says("The total is seven.")]
     models = ScriptedModels(again * 4)
     async with arena(tmp_path, models=models) as here:
@@ -208,7 +208,7 @@ async def test_a_stuck_agent_escalates_and_the_conversation_continues(tmp_path: 
     assert said[0] == "it cannot be done"
 
 
-async def test_different_rejected_answers_escalate_after_so_many(tmp_path: Path) -> None:
+async def test_different_rejected_answers_escalate_after_the_configured_number(tmp_path: Path) -> None:
     models = ScriptedModels(
         [says("red"), says("a green one"), calls("write", {"path": "answer.txt", "content": "x"}), says("There.")]
     )
@@ -266,7 +266,7 @@ def test_an_edit_while_the_third_answer_is_checked_does_not_escalate() -> None:
     assert isinstance(taken, StartTurn) and taken.news.reasons == ("goal",)
 
 
-def test_a_model_that_a_person_gives_after_the_escalation_takes_over() -> None:
+def test_model_set_by_an_operator_after_the_escalation_takes_over() -> None:
     given = ModelDeciderSpec("test/given", stated="given")
     spec = AgentSpec(
         "task/.",

@@ -15,7 +15,7 @@ from tests.product import JsonObject
 pytestmark = pytest.mark.anyio
 
 
-async def test_the_cure_of_a_model_without_a_key_is_a_cure(tmp_path: Path) -> None:
+async def test_fix_suggested_for_a_model_without_a_key_works(tmp_path: Path) -> None:
     """An agent that is blocked with the hint `state a key` continues when a key is stated, without a resume."""
     found: list[Arena] = []
 
@@ -37,7 +37,7 @@ async def test_the_cure_of_a_model_without_a_key_is_a_cure(tmp_path: Path) -> No
         assert here.get("task/.").status["result"]["text"] == "here I am"
 
 
-def test_another_goal_is_no_other_table() -> None:
+def test_new_goal_keeps_the_model_table() -> None:
     plain: JsonObject = {"goal": "a", "models": {"ollama": {"url": "http://x/v1"}}}
     assert models_digest(plain) == models_digest({**plain, "goal": "b", "limits": {"depth": 3}})
     assert models_digest(plain) != models_digest({**plain, "limits": {"unknown-price": "allow"}})

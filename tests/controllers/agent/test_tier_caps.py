@@ -48,7 +48,7 @@ async def test_children_start_together_though_their_caps_add_up_to_more(tmp_path
         assert here.get("task/a").spec["budget"] == {}
 
 
-async def test_an_agent_adds_a_child_whose_cap_is_over_what_it_has_left(tmp_path: Path) -> None:
+async def test_agent_may_add_a_child_whose_cap_exceeds_its_remaining_budget(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         await here.apply("""
             budget: {turns: 6}
@@ -120,7 +120,7 @@ async def test_a_cap_over_the_budget_of_the_task_gives_nothing_more(tmp_path: Pa
     ],
     ids=["task", "agent", "plan", "parent", "task-of-a-poor-parent"],
 )
-async def test_a_parked_agent_names_the_limit_that_binds_and_its_hint_sets_it_going(
+async def test_parked_agent_names_the_exceeded_limit_and_its_hint_resumes_it(
     tmp_path: Path, lines: str, whose: str, line: str
 ) -> None:
     async with arena(tmp_path) as here:
@@ -158,7 +158,7 @@ async def test_no_request_uses_more_than_the_cap_leaves(tmp_path: Path) -> None:
     assert 15_800 < used <= 20_000
 
 
-async def test_a_model_is_told_of_its_cap_and_when_little_of_it_is_left(tmp_path: Path) -> None:
+async def test_model_is_told_its_cap_and_when_little_is_left(tmp_path: Path) -> None:
     looks = {"reply": {"calls": [{"name": "list", "arguments": {}}]}, "times": 9}
     models = ScriptedModels([looks, {"reply": {"text": "ten"}}])
     async with arena(tmp_path, models=models) as here:

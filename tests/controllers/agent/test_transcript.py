@@ -23,7 +23,7 @@ def test_no_two_tools_have_the_same_name_for_models_and_providers_take_each(tool
     assert len(wired) == len({tool.replace(":", ".") if re.fullmatch("agent:[a-z]+", tool) else tool for tool in tools})
 
 
-def test_plain_names_are_as_they_were() -> None:
+def test_plain_names_are_unchanged() -> None:
     assert [wire_name(name) for name in ("read", "files.read_file", "agent:critic")] == [
         "read",
         "files__read_file",
@@ -36,7 +36,7 @@ def told(body: object) -> str:
     return describe_news([message], (), {}).partition("\n")[2]
 
 
-def test_what_a_model_has_to_act_on_is_told_in_words_and_the_rest_as_it_is() -> None:
+def test_facts_to_act_on_are_shown_in_words_and_the_rest_unchanged() -> None:
     refused = {"rejected": {"claim": 1, "accepted": False, "message": "require-file: a.txt is not there"}}
     ended = {"task": "task/b", "state": "done", "result": {"ok": True, "text": "it is written"}, "message": ""}
     more = ended | {"result": {"ok": True, "text": "x", "files": 3}}

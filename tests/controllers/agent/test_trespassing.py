@@ -59,7 +59,7 @@ CHANGES = [
 
 
 @pytest.mark.parametrize("change", CHANGES)
-async def test_whatever_is_done_to_what_another_holds_is_told(tmp_path: Path, change: str) -> None:
+async def test_every_change_to_a_file_locked_by_another_is_reported(tmp_path: Path, change: str) -> None:
     (tmp_path / "small").write_text("small")
     (tmp_path / "large").write_bytes(b"x" * (limits.LOCK_FILE_BYTES_MAX + 1))
     (tmp_path / "folder").mkdir()
@@ -71,7 +71,7 @@ async def test_whatever_is_done_to_what_another_holds_is_told(tmp_path: Path, ch
 
 
 @pytest.mark.parametrize("look", ["cat small large > /dev/null", "touch new", "mkdir -p fresh folder"])
-async def test_who_only_looks_or_works_elsewhere_is_told_nothing(tmp_path: Path, look: str) -> None:
+async def test_reading_or_working_elsewhere_reports_nothing(tmp_path: Path, look: str) -> None:
     for name in ("small", "large"):
         (tmp_path / name).write_bytes(b"x" * (limits.LOCK_FILE_BYTES_MAX * (name == "large") + 1))
     (tmp_path / "folder").mkdir()
@@ -80,7 +80,7 @@ async def test_who_only_looks_or_works_elsewhere_is_told_nothing(tmp_path: Path,
 
 
 @pytest.mark.parametrize("call", ["list: {}", 'shell: {command: "for f in *x; do echo >> $f; done"}'])
-async def test_a_file_whose_name_is_no_text_stops_no_agent(tmp_path: Path, call: str) -> None:
+async def test_undecodable_file_name_stops_no_agent(tmp_path: Path, call: str) -> None:
     (tmp_path / os.fsdecode(b"\xffx")).touch()
 
     said = await called(tmp_path, '"**"', call)

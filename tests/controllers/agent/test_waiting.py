@@ -91,7 +91,7 @@ async def waits(here: Arena, step: str = "first") -> Resource:
     ],
 )
 @pytest.mark.parametrize("tools", [TOOLS, SLOW], ids=["instant", "slow"])
-async def test_a_waiting_call_is_rows_and_its_agent_says_what_it_waits_for(
+async def test_waiting_call_is_rows_and_its_agent_names_what_it_waits_for(
     tmp_path: Path, what: str, state: str, agent_state: str, condition: str, tools: dict[str, Tool]
 ) -> None:
     async with arena(tmp_path, tools=tools) as here:
@@ -202,7 +202,7 @@ async def looked_at(here: Arena) -> None:
 
 @pytest.mark.sweep(keep=3)
 @pytest.mark.parametrize("after", range(1, 24))
-async def test_law_5_a_crash_at_any_record_goes_on_with_the_wait(tmp_path: Path, after: int) -> None:
+async def test_law_5_crash_at_any_record_resumes_the_wait(tmp_path: Path, after: int) -> None:
     with anyio.fail_after(45):
         is_over = await lived(looked_at, tmp_path, 1, after, tools=TOOLS)
         if not is_over:

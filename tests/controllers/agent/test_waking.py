@@ -98,7 +98,7 @@ async def test_law_3_a_second_reconcile_with_nothing_changed_writes_nothing(tmp_
         assert here.store.view.rev == rev
 
 
-async def test_law_11_a_full_inbox_says_so_to_the_sender(tmp_path: Path) -> None:
+async def test_law_11_full_inbox_is_reported_to_the_sender(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         await here.apply("""
             tasks:
@@ -119,7 +119,7 @@ async def test_law_11_a_full_inbox_says_so_to_the_sender(tmp_path: Path) -> None
         assert here.state("task/loud") == "done"
 
 
-def test_of_state_messages_only_the_newest_of_a_key_is_kept() -> None:
+def test_only_the_newest_state_message_of_a_key_is_kept() -> None:
     view = MemoryView()
     put = Put("agent/.", Uid("u"), {"task": "task/."})
     view.fold(Record(1, 0.0, 1, RecordDraft("object.created", "human:cli", "agent/.", (put,))))
@@ -144,7 +144,7 @@ async def test_law_12_an_agent_that_waits_for_a_message_is_in_no_queue(tmp_path:
 
 @pytest.mark.process
 @pytest.mark.timeout(120)
-async def test_law_12_thousands_of_sleeping_agents_are_rows_and_nothing_else(tmp_path: Path) -> None:
+async def test_law_12_thousands_of_sleeping_agents_are_only_rows(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         await here.apply("agent: {script: [{when: {message: never}, say: x}]}")
         await here.until_state("agent/.", "asleep")

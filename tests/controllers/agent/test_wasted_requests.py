@@ -71,7 +71,7 @@ async def test_a_failure_after_a_mixin_asked_once_more_is_recorded_and_waited_fo
         assert reserved_in(here) == frozenset()
 
 
-async def test_where_there_is_too_little_left_a_mixin_does_not_ask_once_more(tmp_path: Path) -> None:
+async def test_mixin_does_not_ask_again_without_enough_budget(tmp_path: Path) -> None:
     models = ScriptedModels([HANGS])
     async with arena(tmp_path, models=models) as here:
         watch(here)

@@ -108,7 +108,7 @@ async def test_an_engine_that_does_not_answer_fails_the_search(
         assert status["state"] == "failed" and word in str(status), status
 
 
-async def test_nothing_found_is_an_answer(tmp_path: Path) -> None:
+async def test_empty_search_result_is_an_answer(tmp_path: Path) -> None:
     async with serving({"/search": engine()}) as pages, arena(tmp_path) as here:
         status = await outcome(here, plan(pages))
         assert status["state"] == "done" and "findings" in str(status["result"])
@@ -146,12 +146,12 @@ async def test_a_model_hands_a_search_to_it_with_the_task_tool(tmp_path: Path) -
             assert "untrusted" in result["text"] and pages.url("/a") in result["text"]
 
 
-def test_the_engines_address_keeps_what_it_has_and_asks_for_json() -> None:
+def test_address_of_the_engine_keeps_its_query_and_requests_json() -> None:
     url = websearch.search_url("a b&c", {"url": "http://h/s?lang=en", "params": {"safesearch": 1}})
     assert url == "http://h/s?lang=en&q=a+b%26c&format=json&safesearch=1"
 
 
-def test_another_goal_starts_another_search_and_lets_the_readers_go() -> None:
+def test_another_goal_starts_another_search_and_releases_the_readers() -> None:
     memory = {"stage": "read", "query": "old", "round": 1, "readers": {"page-1-1": {}, "page-1-2": {}}}
     children = [{"task": "task/s/page-1-1", "is_removing": False}]
     turn = {"goal": "new", "memory": memory, "options": {}, "children": children, "results": [], "messages": []}
@@ -160,7 +160,7 @@ def test_another_goal_starts_another_search_and_lets_the_readers_go() -> None:
     assert actions[-1]["memory"] == {"stage": "search", "query": "new", "round": 2}
 
 
-async def test_it_is_called_like_a_tool(tmp_path: Path) -> None:
+async def test_search_is_called_like_a_tool(tmp_path: Path) -> None:
     async with serving({"/search": engine("/a"), "/a": page("<p>It is 3 m")}) as pages:
         call = {"name": "agent:websearch", "arguments": {"prompt": "how high is it"}}
         steps = [

@@ -51,7 +51,7 @@ def put(where: Workspace, path: str, content: bytes = b"x") -> bool:
         return replace_open_file(spot, content, digest_at(spot), "t")
 
 
-def test_what_is_inside_can_be_read_and_written_by_any_spelling(folder: Path) -> None:
+def test_path_inside_can_be_read_and_written_by_any_spelling(folder: Path) -> None:
     here = space(folder)
     for path in ("src/a.txt", "./src//a.txt", "src/../src/a.txt", str(folder / "work/src/a.txt")):
         assert look(here, path) == b"a"
@@ -62,19 +62,19 @@ def test_what_is_inside_can_be_read_and_written_by_any_spelling(folder: Path) ->
     "path", ["..", "../other/secret.txt", "src/../../other/secret.txt", "/etc/passwd", "/proc/self/environ", "/"]
 )
 @pytest.mark.parametrize("mode", ["read", "write"])
-def test_dots_and_absolute_paths_lead_nowhere_else(folder: Path, path: str, mode: AccessMode) -> None:
+def test_dots_and_absolute_paths_cannot_escape(folder: Path, path: str, mode: AccessMode) -> None:
     with pytest.raises(ToolDenied), space(folder).spot(path, mode, "write"):
         raise AssertionError("unreachable")
 
 
 @pytest.mark.parametrize("path", ["", "  ", "a\0b"])
-def test_what_is_no_path_is_said_to_be_none(folder: Path, path: str) -> None:
+def test_invalid_path_is_reported(folder: Path, path: str) -> None:
     with pytest.raises(ToolFailed, match="a path must be"), space(folder).spot(path, "read", "read"):
         raise AssertionError("unreachable")
 
 
 @pytest.mark.parametrize("target", ["/etc", "../../other", "/proc/self", "../.."])
-def test_a_linked_folder_that_leads_out_is_refused(folder: Path, target: str) -> None:
+def test_linked_folder_out_of_the_workspace_is_refused(folder: Path, target: str) -> None:
     (folder / "work/link").symlink_to(target)
     with pytest.raises(ToolDenied):
         look(space(folder), "link/passwd")
@@ -82,7 +82,7 @@ def test_a_linked_folder_that_leads_out_is_refused(folder: Path, target: str) ->
         put(space(folder), "link/new.txt")
 
 
-def test_a_linked_file_that_leads_out_is_neither_read_nor_written(folder: Path) -> None:
+def test_linked_file_out_of_the_workspace_is_neither_read_nor_written(folder: Path) -> None:
     (folder / "work/link.txt").symlink_to(folder / "other/secret.txt")
     with pytest.raises(ToolDenied):
         look(space(folder), "link.txt")
@@ -143,14 +143,14 @@ def test_rights_to_paths_narrow_the_workspace(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["pipe", "folder"])
-def test_what_is_no_regular_file_is_not_read(folder: Path, name: str) -> None:
+def test_only_regular_files_are_read(folder: Path, name: str) -> None:
     os.mkfifo(folder / "work/pipe")
     (folder / "work/folder").mkdir()
     with pytest.raises(ToolFailed):
         look(space(folder), name)
 
 
-def test_swapping_a_folder_for_a_link_during_writes_never_leads_out(folder: Path, tmp_path: Path) -> None:
+def test_swapping_a_folder_for_a_link_during_writes_never_escapes(folder: Path, tmp_path: Path) -> None:
     """Another process exchanges `work/d` between a folder and a link to the outside as fast as it can."""
     target = folder / "work/d"
     (folder / "work/real").mkdir()
@@ -228,7 +228,7 @@ def test_search_gives_place_and_line(folder: Path) -> None:
         ("a.b", "axb", False),
     ],
 )
-def test_globs_match_as_people_expect(glob: str, path: str, expected: bool) -> None:
+def test_globs_match_like_those_of_git(glob: str, path: str, expected: bool) -> None:
     assert path_matches([glob], path) is expected
 
 
@@ -240,7 +240,7 @@ def test_denials_cover_by_name_and_by_subject() -> None:
     assert not find_denial(["shell(git *)"], "shell", find_commands("legit push"))
 
 
-def test_every_spelling_of_a_file_leads_to_one_path_whether_it_is_there_or_not(folder: Path) -> None:
+def test_every_spelling_of_a_file_resolves_to_one_path_whether_it_exists_or_not(folder: Path) -> None:
     (folder / "work/link").symlink_to("src")
     (folder / "work/a-link.txt").symlink_to("src/a.txt")
     here = space(folder)
@@ -263,7 +263,7 @@ def test_every_spelling_of_a_file_leads_to_one_path_whether_it_is_there_or_not(f
 @pytest.mark.parametrize(
     "path", ["../other/secret.txt", "out/o.txt", "new/../../x", "/etc/passwd", "not/there/../../../x"]
 )
-def test_what_leads_outside_leads_to_no_path(folder: Path, path: str) -> None:
+def test_link_out_of_the_workspace_resolves_to_no_path(folder: Path, path: str) -> None:
     (folder / "work/out").symlink_to(folder.parent / "outside")
     with pytest.raises(ToolError):
         space(folder).leads_to(path)

@@ -155,7 +155,7 @@ CASES: dict[str, tuple[ObservedContainer, ContainerStep]] = {
 
 
 @rows.each("case", CASES)
-def test_what_is_done_next(case: str) -> None:
+def test_next_step_follows_from_the_state(case: str) -> None:
     seen, step = CASES[case]
 
     assert decide_container(seen) == step
@@ -165,7 +165,7 @@ def test_a_need_that_has_failed_starts_nothing() -> None:
     assert decide_container(observed(needs=(HOPELESS,))) == ContainerRest()
 
 
-def test_tries_come_ever_more_rarely_up_to_a_bound() -> None:
+def test_retries_are_less_and_less_frequent_up_to_a_bound() -> None:
     waits = [container_backoff_s(failures) for failures in range(1, 12)]
 
     assert waits[:3] == [0.5, 1.0, 2.0]

@@ -41,7 +41,9 @@ def view(fork: JsonObject) -> MemoryView:
         ("gone", ".", "ready", ROOT),
     ],
 )
-def test_its_mounts_begin_in_the_fork_of_its_task(task: str, written: str, state: str, start: Path) -> None:
+def test_mounts_of_a_container_are_relative_to_the_fork_of_its_task(
+    task: str, written: str, state: str, start: Path
+) -> None:
     spec = ContainerSpec(image="i", task=task)
     assert mount_roots(view({"state": state, "folder": TREE}), spec, ROOT).start(written) == start
 
@@ -69,7 +71,7 @@ def test_the_fork_is_mounted_with_its_own_guards_and_what_is_outside_as_ever(tmp
     assert found["/w/.git"].is_read_only and found["/w/p.plan.yaml"].is_read_only and found["/v"].volume
 
 
-def test_who_works_in_a_folder_of_the_home_works_there_in_a_container_that_mounts_it() -> None:
+def test_agent_in_a_folder_of_the_workspace_works_there_in_a_mounting_container() -> None:
     found, spec = MemoryView(), ContainerSpec(image="i", mounts=(Mount("/d", host="~/data"),))
     put = Put("container/sut", Uid("s"), spec.to_json(), status={"state": "running", "seen": {"id": "x"}})
     found.fold(Record(1, 0.0, 1, RecordDraft("object.created", "human:cli", "container/sut", (put,))))

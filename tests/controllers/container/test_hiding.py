@@ -35,7 +35,7 @@ def test_the_label_names_variables_and_no_values() -> None:
         ("of hush-it-is-one", 12, "of "),
     ],
 )
-async def test_a_command_inside_says_no_secret_nor_the_half_of_one_that_was_cut(
+async def test_command_inside_prints_no_secret_nor_half_of_a_cut_one(
     tmp_path: Path, said: str, most: int | None, heard: str
 ) -> None:
     daemon = SimulatedDaemon(VirtualClock(), tmp_path, images={"i": ImageFacts("i", 1)})
@@ -50,7 +50,7 @@ async def test_a_command_inside_says_no_secret_nor_the_half_of_one_that_was_cut(
     assert ended.output.decode() == heard
 
 
-async def test_what_one_has_said_that_is_gone_is_not_told_since_nobody_knows_its_secrets(tmp_path: Path) -> None:
+async def test_output_of_a_removed_container_is_withheld_as_its_secrets_are_unknown(tmp_path: Path) -> None:
     with pytest.raises(EngineFailed) as failed:
         await container_masks(SimulatedEngine(SimulatedDaemon(VirtualClock(), tmp_path)), "gone")
 

@@ -24,26 +24,26 @@ from tests.simulation.simulated_engine import SimulatedDaemon, SimulatedEngine
 pytestmark = pytest.mark.anyio
 
 
-async def test_an_owner_stays_until_who_needs_what_failed_is_told(tmp_path: Path) -> None:
+async def test_owner_stays_until_dependents_of_a_failed_container_are_told(tmp_path: Path) -> None:
     async with stage(tmp_path, runs=False) as own:
         clock, names = VirtualClock(), ContainerNames("p", "p-0123")
         engine = SimulatedEngine(SimulatedDaemon(clock, tmp_path))
-        yard = ContainerContext(own.store, clock, own.work, engine, names, 1, tmp_path, tmp_path, {})
+        context = ContainerContext(own.store, clock, own.work, engine, names, 1, tmp_path, tmp_path, {})
         own.put("task/.")
         own.set("task/.", state="failed")
         own.put("container/app", **ContainerSpec(image="i", needs={"db": "started"}).to_json())
         own.put("container/db", **ContainerSpec(image="i").to_json())
-        own.set("container/db", looked=yard.look_token, state="failed", last="it burns")
-        own.set("container/app", looked=yard.look_token, state="removed")
-        app = observe_container(own.get("container/app"), own.store.view, own.work, yard.look_token, clock.now())
+        own.set("container/db", looked=context.look_token, state="failed", last="it burns")
+        own.set("container/app", looked=context.look_token, state="removed")
+        app = observe_container(own.get("container/app"), own.store.view, own.work, context.look_token, clock.now())
 
-        assert "container/app" in containers_to_remove(yard)
+        assert "container/app" in containers_to_remove(context)
 
         told = readiness_draft(app, container_readiness(app))
         assert told is not None
         own.store.propose(told)
         assert "it burns" in own.get("container/app").status["conditions"]["Ready"]["message"]
-        assert "container/app" not in containers_to_remove(yard)
+        assert "container/app" not in containers_to_remove(context)
 
 
 class Mute(SimulatedEngine):
@@ -55,19 +55,17 @@ class Mute(SimulatedEngine):
 
 
 @pytest.mark.parametrize("doing", ["", "start"])
-async def test_what_may_still_be_there_is_named_where_anything_may(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, doing: str
-) -> None:
+async def test_possible_leftovers_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, doing: str) -> None:
     monkeypatch.setattr(limits, "CONTAINERS_DOWN_S", 0.01)
     async with stage(tmp_path, runs=False) as own:
         clock, names = VirtualClock(), ContainerNames("p", "p-0123")
-        yard = ContainerContext(
+        context = ContainerContext(
             own.store, clock, own.work, Mute(SimulatedDaemon(clock, tmp_path)), names, 1, tmp_path, tmp_path, {}
         )
         own.put("container/app", **ContainerSpec(image="i").to_json())
         own.set("container/app", doing=doing)
 
-        told = (await tear_down(yard)).faults
+        told = (await tear_down(context)).faults
 
     named = [one for one in told if names.container("app") in one]
     assert len(told) == 1 + len(named) and len(named) == bool(doing)

@@ -79,7 +79,7 @@ STEERING = {
 }
 
 
-def test_over_the_plans_folder_lies_all_that_steers_it(folder: Path) -> None:
+def test_files_that_define_the_plan_are_mounted_over_its_folder(folder: Path) -> None:
     found = laid(folder, Mount("/w", host="."))
 
     assert over(found) == STEERING
@@ -87,7 +87,7 @@ def test_over_the_plans_folder_lies_all_that_steers_it(folder: Path) -> None:
     assert found["/w/tools/check.py"].host == str(folder / "tools" / "check.py")
 
 
-def test_a_folder_around_the_plans_is_guarded_as_well(folder: Path) -> None:
+def test_folder_around_the_plans_is_guarded_too(folder: Path) -> None:
     found = laid(folder, Mount("/w", host=str(folder.parent)))
 
     steering = {name.removeprefix("plan/"): how for name, how in over(found).items() if name != "plan"}
@@ -104,15 +104,17 @@ def test_a_folder_around_the_plans_is_guarded_as_well(folder: Path) -> None:
         ("hooks/more", {"deep.sh": "ro"}),
     ],
 )
-def test_over_a_folder_in_the_plans_lies_what_of_it_steers(folder: Path, host: str, guards: dict[str, str]) -> None:
+def test_files_that_define_the_plan_are_mounted_over_a_folder_in_it(
+    folder: Path, host: str, guards: dict[str, str]
+) -> None:
     assert over(laid(folder, Mount("/w", host=host))) == guards
 
 
-def test_of_what_is_only_read_the_state_is_hidden_and_nothing_else_guarded(folder: Path) -> None:
+def test_read_only_mount_hides_the_state_and_guards_nothing_else(folder: Path) -> None:
     assert over(laid(folder, Mount("/w", host=".", is_read_only=True))) == {".plan": "hidden"}
 
 
-def test_what_the_plan_lays_in_by_name_is_as_it_says(folder: Path) -> None:
+def test_explicit_mount_in_the_plan_is_kept_unchanged(folder: Path) -> None:
     found = laid(folder, Mount("/w", host="."), Mount("/w/.git", host=".git"))
 
     assert found["/w/.git"] == ContainerMount("/w/.git", host=str(folder / ".git"))
@@ -172,7 +174,7 @@ def test_a_plans_folder_that_holds_the_owners_home_is_laid_in_only_by_its_whole_
     assert resolve_mount_source(str(folder), folder) == folder
 
 
-def test_that_somebody_is_let_in_where_no_repository_is_is_noted(folder: Path) -> None:
+def test_writable_mount_without_a_repository_is_recorded(folder: Path) -> None:
     laid(folder, Mount("/w", host="."))
     (folder / ".git" / "hooks").rmdir()
     (folder / ".git").rmdir()

@@ -115,7 +115,7 @@ CASES: dict[str, tuple[ObservedContainer, str]] = {
 
 
 @rows.each("case", CASES)
-def test_how_far_it_is(case: str) -> None:
+def test_progress_of_a_container_is_derived(case: str) -> None:
     seen, said = CASES[case]
     now = container_readiness(seen)
 

@@ -35,7 +35,7 @@ async def left_after_the_first_look(folder: Path, prepare: Prepare) -> set[str]:
         clock = VirtualClock()
         daemon = SimulatedDaemon(clock, folder, images={"i": ImageFacts(IMAGE, 1)})
         engine = SimulatedEngine(daemon)
-        yard = ContainerContext(own.store, clock, own.work, engine, NAMES, 2, folder, folder, {})
+        context = ContainerContext(own.store, clock, own.work, engine, NAMES, 2, folder, folder, {})
         for network in ("inner", "outer", "other"):
             await engine.make_network(NAMES.network(network), NAMES.ours, is_internal=False)
         own.put("container/db", **ContainerSpec(image="i", networks=("inner",)).to_json())
@@ -43,8 +43,8 @@ async def left_after_the_first_look(folder: Path, prepare: Prepare) -> set[str]:
         await prepare(own, engine)
 
         async with anyio.create_task_group() as group:
-            group.start_soon(ContainerWatch(yard))
-            await yard.first_look.wait()
+            group.start_soon(ContainerWatch(context))
+            await context.first_look.wait()
             group.cancel_scope.cancel()
         return {name for name in ("inner", "outer", "other") if NAMES.network(name) in daemon.networks}
 

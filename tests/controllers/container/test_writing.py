@@ -36,7 +36,7 @@ GONE = replace(YOUNG, run="removing", ended_at=NOW)
         pytest.param(replace(YOUNG, id="another"), {}, None, 0, id="it is another"),
     ],
 )
-def test_one_that_others_remove_while_it_runs_is_lost_and_no_failure(
+def test_container_removed_by_others_while_running_is_lost_and_not_a_failure(
     before: SeenContainer, status: dict[str, Any], found: SeenContainer | None, losses: int
 ) -> None:
     merge = records.seen_ref_merge("c1", found, read_container_status({"seen": before.to_json(), **status}), TOKEN, NOW)
@@ -60,7 +60,7 @@ def test_one_that_others_remove_while_it_runs_is_lost_and_no_failure(
         (replace(BROKEN, started_at=BROKEN.ended_at - limits.CONTAINER_STEADY_S), "always", 1, "again"),
     ],
 )
-def test_the_end_of_a_run_is_counted_whatever_the_engine_could_not_do_before_it(
+def test_end_of_a_run_is_counted_whatever_the_engine_failed_to_do_before(
     ended: SeenContainer, restart: Restart, failures: int | None, state: str
 ) -> None:
     short = (
@@ -90,7 +90,7 @@ KILLED = replace(BROKEN, exit=ContainerExit(137), bound=ContainerLimits(memory_b
         pytest.param(KILLED, KILLED.started_at, "Exited", False, id="we ended it"),
     ],
 )
-def test_memory_is_named_as_a_cure_where_it_may_have_been_why_one_was_killed(
+def test_memory_is_suggested_as_a_fix_where_it_may_have_caused_the_kill(
     ended: SeenContainer, stopping: float, reason: str, may_be_memory: bool
 ) -> None:
     merge = records.end_merge(observed(ended, stopping=stopping), ended)
@@ -109,7 +109,7 @@ def test_memory_is_named_as_a_cure_where_it_may_have_been_why_one_was_killed(
         (EngineErrorReason.NO_IMAGE, None),
     ],
 )
-def test_what_the_engine_cannot_do_is_tried_again_and_no_failed_run(
+def test_failed_engine_call_is_retried_and_is_not_a_failed_run(
     reason: EngineErrorReason, pause_s: float | None
 ) -> None:
     status: dict[str, Any] = {"failures": 4}

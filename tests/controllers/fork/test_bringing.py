@@ -40,7 +40,7 @@ def fork_of(owner: Arena) -> JsonObject:
     return owner.get("fork/t").status
 
 
-async def test_what_a_task_does_in_its_fork_comes_back_and_the_fork_goes(tmp_path: Path) -> None:
+async def test_changes_of_a_task_in_its_fork_come_back_and_the_fork_is_removed(tmp_path: Path) -> None:
     home = Home(tmp_path).begin(a="one\n", b="two\n")
     home.write("b", "two, not committed\n")
     home.git("add", "b")
@@ -67,7 +67,7 @@ def editing(*edits: tuple[str, str, str]) -> str:
     return json.dumps({"fork": True, "agent": {"tools": ["read", "edit"], "script": [*steps, {"done": "x"}]}})
 
 
-async def test_edits_in_two_forks_merge_with_line_ends_and_encodings_as_they_were(tmp_path: Path) -> None:
+async def test_edits_in_two_forks_merge_with_unchanged_line_ends_and_encodings(tmp_path: Path) -> None:
     home = Home(tmp_path).begin(a="one\n")
     files = {
         "crlf": b"one\r\ntwo\r\nthree\r\nfour\r\n",
@@ -92,7 +92,7 @@ async def test_edits_in_two_forks_merge_with_line_ends_and_encodings_as_they_wer
     assert (home.path / "wide").read_bytes() == "é uno".encode("utf-16")
 
 
-async def test_an_agent_is_told_where_the_other_version_of_a_file_without_marks_is(tmp_path: Path) -> None:
+async def test_agent_is_told_where_the_other_version_of_a_file_without_markers_is(tmp_path: Path) -> None:
     home = Home(tmp_path).begin(a="one\n")
     (home.path / "wide").write_bytes("one two".encode("utf-16"))
     home.git("add", "-A")
@@ -202,9 +202,7 @@ async def test_a_submodule_is_an_empty_folder_in_a_fork_and_is_not_brought(tmp_p
     "content",
     ["[submodule", '[submodule "lib"]\n path=lib\n url=./x\n update = !true', "<<<<<<< a\n=======\n>>>>>>> b"],
 )
-async def test_a_fork_comes_back_whatever_it_made_of_the_configuration_of_submodules(
-    tmp_path: Path, content: str
-) -> None:
+async def test_fork_comes_back_despite_any_configuration_of_submodules(tmp_path: Path, content: str) -> None:
     Home(tmp_path / "lib").begin(x="x\n")
     home = Home(tmp_path / "home").begin(a="a\n", content=content)
     home.git("submodule", "add", "-q", str(tmp_path / "lib"), "lib")
@@ -294,7 +292,7 @@ async def test_the_plan_file_is_not_brought(tmp_path: Path) -> None:
     assert fork_of(owner)["left_out"] == ["arena.plan.yaml"]
 
 
-async def test_a_fork_whose_locks_are_taken_while_it_makes_its_files_ready_writes_none_of_them(tmp_path: Path) -> None:
+async def test_fork_that_loses_its_locks_while_preparing_files_writes_none_of_them(tmp_path: Path) -> None:
     # Git itself makes the files ready, by a filter that stops in the middle.
     home = Home(tmp_path).begin(a="a\n", __gitattributes="a filter=slow\n")
     slow = f"sh -c 'cd {tmp_path}; [ ! -e armed ] || {{ touch begun; until [ -e go ]; do sleep 0.02; done; }}; cat'"

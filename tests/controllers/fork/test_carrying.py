@@ -44,7 +44,7 @@ async def forked(
     yield ChangeCopier(repository, state / "out"), head, await tree.differences(base, head)
 
 
-async def test_a_file_that_moved_on_is_left_and_named_and_so_are_all_others(tmp_path: Path) -> None:
+async def test_changed_file_is_left_and_named_and_so_are_all_others(tmp_path: Path) -> None:
     home = Home(tmp_path).begin(a="a\n", b="b\n")
     async with forked(home, {"a": "mine\n", "b": "mine\n"}) as (carrier, head, differences):
         home.write("a", "theirs\n")
@@ -53,7 +53,7 @@ async def test_a_file_that_moved_on_is_left_and_named_and_so_are_all_others(tmp_
         assert (home.read("a"), home.read("b")) == ("theirs\n", "b\n")
 
 
-async def test_what_is_written_already_is_no_obstacle(tmp_path: Path) -> None:
+async def test_carrying_files_that_are_already_written_succeeds(tmp_path: Path) -> None:
     home = Home(tmp_path).begin(a="a\n", b="b\n", c="c\n")
     async with forked(home, {"a": "mine\n", "b": "mine\n", "c": None}) as (carrier, head, differences):
         home.write("a", "mine\n")
@@ -73,7 +73,7 @@ async def test_a_file_that_others_made_where_a_new_one_is_to_be_is_not_written_o
         assert home.read("new") == "theirs\n"
 
 
-async def test_nothing_is_written_through_a_link_that_took_the_place_of_a_folder(tmp_path: Path) -> None:
+async def test_nothing_is_written_through_a_link_that_replaced_a_folder(tmp_path: Path) -> None:
     home = Home(tmp_path / "home").begin(a="a\n")
     home.write("d/f", "f\n")
     (tmp_path / "elsewhere").mkdir()
@@ -87,7 +87,7 @@ async def test_nothing_is_written_through_a_link_that_took_the_place_of_a_folder
         assert (tmp_path / "elsewhere" / "f").read_text() == "f\n"
 
 
-async def test_a_folder_in_the_way_of_a_file_is_left(tmp_path: Path) -> None:
+async def test_folder_that_blocks_a_file_is_left(tmp_path: Path) -> None:
     home = Home(tmp_path).begin(a="a\n")
     async with forked(home, {"new": "mine\n"}) as (carrier, head, differences):
         home.write("new/theirs", "theirs\n")
@@ -96,7 +96,7 @@ async def test_a_folder_in_the_way_of_a_file_is_left(tmp_path: Path) -> None:
         assert home.read("new/theirs") == "theirs\n"
 
 
-async def test_where_modes_are_not_kept_they_do_not_count(tmp_path: Path) -> None:
+async def test_modes_do_not_count_where_they_are_not_kept(tmp_path: Path) -> None:
     home = Home(tmp_path).begin(a="a\n")
     home.git("config", "core.fileMode", "false")
     (tmp_path / "a").chmod(0o755)
@@ -127,7 +127,7 @@ async def test_the_private_repository_is_found_again(tmp_path: Path) -> None:
     assert await again.snapshot(tmp_path / ".plan" / "i", one, "two") == one
 
 
-async def test_a_stage_on_another_disk_is_no_obstacle(tmp_path: Path) -> None:
+async def test_stage_on_another_disk_is_supported(tmp_path: Path) -> None:
     other = needs.other_disk(tmp_path)
     home = Home(tmp_path).begin(a="a\n", b="b\n")
     (tmp_path / "a").chmod(0o640)
@@ -162,7 +162,7 @@ async def test_a_removal_of_a_tree_that_was_cut_off_is_brought_to_its_end(tmp_pa
         assert home.trees() == 0
 
 
-async def test_a_tree_that_git_goes_on_to_know_is_not_said_to_be_removed(tmp_path: Path) -> None:
+async def test_tree_that_git_still_knows_is_not_reported_as_removed(tmp_path: Path) -> None:
     home = Home(tmp_path).begin(a="a\n", b="b\n")
     async with forked(home, {}) as (carrier, _, _):
         tree = Worktree(carrier.repository, carrier.stage.parent / "t", "plan/p/t")

@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.needs("git")]
 LINES = "".join(f"line {number}\n" for number in range(20))
 
 
-async def test_what_others_did_meanwhile_is_merged_and_not_overwritten(tmp_path: Path) -> None:
+async def test_concurrent_changes_are_merged_and_not_overwritten(tmp_path: Path) -> None:
     home = Home(tmp_path).begin(a=LINES, b="b\n", c="c\n")
     own = home.own()
     plan = f"""
@@ -65,7 +65,7 @@ async def test_checks_run_again_on_what_both_made_before_it_goes_where_others_wo
     assert home.read("shared") == "a\n", "what two good changes broke together was mended before anybody saw it"
 
 
-async def test_a_command_whose_changes_do_not_merge_is_mended_by_a_person(tmp_path: Path) -> None:
+async def test_command_whose_changes_do_not_merge_is_repaired_by_an_operator(tmp_path: Path) -> None:
     home = Home(tmp_path).begin(a="one\n", b="b\n")
     plan = f"""
         tasks:
@@ -116,7 +116,7 @@ AGENT = """
         """
 
 
-async def test_an_agent_is_told_what_does_not_merge_and_mends_it(tmp_path: Path) -> None:
+async def test_agent_is_told_about_a_merge_conflict_and_resolves_it(tmp_path: Path) -> None:
     home = Home(tmp_path).begin(a="one\n")
     async with arena(tmp_path) as owner:
         await owner.apply(AGENT.replace("ROOT", str(tmp_path)))
@@ -139,7 +139,7 @@ async def test_an_agent_is_told_what_does_not_merge_and_mends_it(tmp_path: Path)
     assert (home.read("a"), home.read("new"), home.read("other")) == ("both\n", "by the agent", "also\n")
 
 
-async def test_an_agent_that_leaves_the_marks_is_told_again(tmp_path: Path) -> None:
+async def test_agent_that_leaves_the_markers_is_told_again(tmp_path: Path) -> None:
     home = Home(tmp_path).begin(a="one\n")
     again = """
                 - when: {rejected: true}
@@ -173,7 +173,7 @@ BINARY = b"\x00\x01\x02" * 50
         ("printf 'm\\000' > bin", "rm ROOT/bin", "true", b"m\x00"),
     ],
 )
-async def test_what_has_no_marks_is_as_the_agent_leaves_it_once_it_was_told(
+async def test_conflict_without_markers_is_taken_as_the_agent_leaves_it(
     tmp_path: Path, mine: str, theirs: str, mend: str, ends: bytes | None
 ) -> None:
     home = Home(tmp_path)
@@ -204,7 +204,7 @@ async def test_what_has_no_marks_is_as_the_agent_leaves_it_once_it_was_told(
     assert (found.read_bytes() if found.exists() else None) == ends
 
 
-async def test_a_person_says_of_what_has_no_marks_that_it_is_mended_by_adding_it(tmp_path: Path) -> None:
+async def test_operator_resolves_a_conflict_without_markers_with_git_add(tmp_path: Path) -> None:
     home = Home(tmp_path)
     home.write("bin", BINARY)
     home.begin()
@@ -225,7 +225,7 @@ async def test_a_person_says_of_what_has_no_marks_that_it_is_mended_by_adding_it
     assert (tmp_path / "bin").read_bytes() == b"m\x00"
 
 
-async def test_a_merge_that_was_cancelled_half_mended_is_kept_beside_and_never_taken_for_work(tmp_path: Path) -> None:
+async def test_half_resolved_cancelled_merge_is_kept_aside_and_never_taken_for_work(tmp_path: Path) -> None:
     home = Home(tmp_path).begin(a="one\n", b="b\n")
     both = f"echo mine > a; echo mine > b; touch done; echo theirs | tee {tmp_path}/a > {tmp_path}/b"
     plan = f"""
@@ -257,7 +257,7 @@ async def test_a_merge_that_was_cancelled_half_mended_is_kept_beside_and_never_t
     assert (home.read("a"), home.read("b")) == ("both\n", "both\n")
 
 
-async def test_files_that_others_hold_are_written_when_they_let_go(tmp_path: Path) -> None:
+async def test_files_locked_by_others_are_written_after_the_release(tmp_path: Path) -> None:
     home = Home(tmp_path).begin(a="one\n")
     plan = """
         tasks:
@@ -291,7 +291,7 @@ async def test_files_that_others_hold_are_written_when_they_let_go(tmp_path: Pat
     assert (home.read("a"), left) == ("mine\n", [])
 
 
-async def test_a_merge_that_is_to_be_mended_keeps_nobody_off_the_files_meanwhile(tmp_path: Path) -> None:
+async def test_unresolved_merge_does_not_lock_the_files(tmp_path: Path) -> None:
     home = Home(tmp_path).begin(a="one\n")
     plan = """
         tasks:

@@ -93,11 +93,11 @@ def test_a_fork_is_driven_by_what_is_wanted_of_it(found: ObservedFork, step: For
         (seen("kept", is_called_off=True), ForkRest()),
     ],
 )
-def test_what_is_called_off_is_kept_then_cleared_then_let_go(found: ObservedFork, step: ForkStep) -> None:
+def test_cancelled_fork_is_kept_then_cleared_then_released(found: ObservedFork, step: ForkStep) -> None:
     assert decide_fork(found) == step
 
 
-def test_a_fork_that_was_kept_is_made_again_from_its_branch_and_one_that_is_in_anew() -> None:
+def test_kept_fork_is_recreated_from_its_branch_and_a_merged_one_from_scratch() -> None:
     kept, brought = seen("kept", is_wanted=True), seen("in", is_wanted=True)
 
     assert decide_fork(kept) == EnterForkState({"state": "making"})
@@ -105,13 +105,13 @@ def test_a_fork_that_was_kept_is_made_again_from_its_branch_and_one_that_is_in_a
 
 
 @pytest.mark.parametrize("state", ForkState)
-def test_there_is_a_tree_to_work_in_only_while_it_is_in_use(state: ForkState) -> None:
+def test_working_tree_exists_only_while_it_is_in_use(state: ForkState) -> None:
     tree = fork_status_from_json({"state": str(state), **TREE, "prefix": "part/"}).tree
 
     assert tree == (".plan/p/forks/t-1/part" if state in ("ready", "merging", "conflict", "writing") else "")
 
 
-def test_git_is_tried_again_later_and_later_and_for_ever() -> None:
+def test_git_is_retried_forever_with_growing_delays() -> None:
     waits = [git_retry_s(tries) for tries in (1, 2, 3, 5_000)]
     assert waits == sorted(waits) and waits[0] < waits[1]
     assert waits[-1] == limits.BACKOFF_CAP_S

@@ -54,7 +54,7 @@ async def tree(home: Home) -> tuple[ForkedRepository, str]:
     return repository, await repository.tree_of(commit)
 
 
-async def test_nothing_is_run_of_a_repository_within(tmp_path: Path) -> None:
+async def test_nothing_of_a_nested_repository_is_run(tmp_path: Path) -> None:
     home, mark = Home(tmp_path / "home").begin(a="one\n"), tmp_path / "run"
     within(home, "sub")
     armed(home, "sub", mark)
@@ -70,7 +70,7 @@ async def test_nothing_is_run_of_a_repository_within(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "way", ["as it was", "another commit", "gone", "a file", "no repository any more", "two of them"]
 )
-async def test_of_repositories_within_a_snapshot_has_what_git_itself_would_take(tmp_path: Path, way: str) -> None:
+async def test_snapshot_of_nested_repositories_has_what_git_would_take(tmp_path: Path, way: str) -> None:
     home = Home(tmp_path).begin(a="one\n")
     within(home, "sub")
     home.git("commit", "-q", "-m", "both")
@@ -129,7 +129,7 @@ async def test_a_repository_that_came_when_commands_were_let_in_is_not_used(
     assert "a" in home.git(f"--git-dir={repository.folder}", *listing).splitlines()
 
 
-async def test_a_repository_that_was_there_before_is_used_with_all_that_is_configured_in_it(tmp_path: Path) -> None:
+async def test_existing_repository_is_used_with_its_whole_configuration(tmp_path: Path) -> None:
     home = Home(tmp_path / "home").begin(a="one\n")
     (home.path / ".plan").mkdir()
     write_guard.note_outside_access(str(home.path))

@@ -29,7 +29,7 @@ async def test_a_task_waits_for_its_needs_before_its_fork_is_made(tmp_path: Path
     assert home.read("seen") == "first\n"
 
 
-async def test_the_tasks_below_work_in_the_fork_and_it_comes_back_once_they_are_done(tmp_path: Path) -> None:
+async def test_child_tasks_work_in_the_fork_which_comes_back_once_they_are_done(tmp_path: Path) -> None:
     home = Home(tmp_path).begin(a="a\n")
     plan = f"""
         tasks:
@@ -52,7 +52,7 @@ async def test_the_tasks_below_work_in_the_fork_and_it_comes_back_once_they_are_
     assert home.read("part/two") == "two\n"
 
 
-async def test_a_fork_within_a_fork_comes_back_into_that(tmp_path: Path) -> None:
+async def test_nested_fork_comes_back_into_its_parent(tmp_path: Path) -> None:
     home = Home(tmp_path).begin(a="a\n")
     plan = f"""
         tasks:
@@ -76,7 +76,7 @@ async def test_a_fork_within_a_fork_comes_back_into_that(tmp_path: Path) -> None
     assert (home.branches(), home.trees()) == ([], 0)
 
 
-async def test_a_branch_that_the_plan_names_is_left_when_its_work_is_in(tmp_path: Path) -> None:
+async def test_branch_named_by_the_plan_is_kept_when_its_work_is_merged(tmp_path: Path) -> None:
     home = Home(tmp_path).begin(a="a\n")
     plan = """
         tasks:
@@ -109,7 +109,7 @@ async def test_a_branch_that_is_there_already_is_not_taken(tmp_path: Path) -> No
         await owner.until_state("task/t", "done")
 
 
-async def test_a_task_that_is_cancelled_leaves_its_work_on_the_branch_and_goes_on_there(tmp_path: Path) -> None:
+async def test_cancelled_task_leaves_its_work_on_the_branch_and_resumes_there(tmp_path: Path) -> None:
     home = Home(tmp_path).begin(a="a\n")
     plan = "tasks: {t: {fork: true, run: 'echo half >> a; [ -e done ] || { touch done; sleep 60; }'}}\n"
     async with arena(tmp_path) as owner:
@@ -165,7 +165,7 @@ AT_WORK = """
         """
 
 
-async def test_an_agent_at_work_carries_its_work_into_a_fork_and_goes_on_there(tmp_path: Path) -> None:
+async def test_running_agent_carries_its_work_into_a_fork_and_continues_there(tmp_path: Path) -> None:
     home = Home(tmp_path).begin(a="a\n")
     async with arena(tmp_path) as owner:
         await owner.apply(AT_WORK.replace("ROOT", str(tmp_path)))
@@ -187,7 +187,7 @@ async def test_an_agent_at_work_carries_its_work_into_a_fork_and_goes_on_there(t
     assert "/.plan/arena/forks/t-" in home.read("where")
 
 
-async def test_a_call_under_way_ends_where_it_began_before_the_fork_is_made(tmp_path: Path) -> None:
+async def test_running_call_ends_where_it_began_before_the_fork_is_made(tmp_path: Path) -> None:
     home = Home(tmp_path).begin(a="a\n")
     wait = f"touch begun; until [ -e {tmp_path}/go ]; do sleep 0.05; done"
     plan = f"""
@@ -236,7 +236,7 @@ async def test_a_task_below_one_that_is_done_is_done_again_in_a_fork_and_brought
     assert (home.branches(), home.trees()) == ([], 0)
 
 
-async def test_a_task_that_is_done_is_reopened_in_a_fork_of_its_own_time(tmp_path: Path) -> None:
+async def test_done_task_is_reopened_in_a_fork_of_its_time(tmp_path: Path) -> None:
     home = Home(tmp_path).begin(a="a\n")
     async with arena(tmp_path) as owner:
         await owner.apply("tasks: {t: {fork: true, run: 'echo b >> a'}}\n")
@@ -251,7 +251,7 @@ async def test_a_task_that_is_done_is_reopened_in_a_fork_of_its_own_time(tmp_pat
     assert (home.branches(), home.trees()) == ([], 0)
 
 
-async def test_a_repository_that_git_cannot_read_is_told_with_gits_own_words(tmp_path: Path) -> None:
+async def test_unreadable_repository_is_reported_with_gits_own_words(tmp_path: Path) -> None:
     (tmp_path / ".git").write_text("gitdir: /nowhere/at/all\n")
     async with arena(tmp_path) as owner:
         await owner.apply("tasks: {t: {fork: true, run: 'true'}}\n")
@@ -262,7 +262,7 @@ async def test_a_repository_that_git_cannot_read_is_told_with_gits_own_words(tmp
     assert "/nowhere/at/all" in ready["message"]
 
 
-async def test_a_task_that_moves_keeps_its_fork(tmp_path: Path) -> None:
+async def test_moved_task_keeps_its_fork(tmp_path: Path) -> None:
     home = Home(tmp_path).begin(a="a\n")
     work = "touch begun; until [ -e {root}/go ]; do sleep 0.05; done; echo b >> a".replace("{root}", str(tmp_path))
     async with arena(tmp_path) as owner:
@@ -281,7 +281,7 @@ async def test_a_task_that_moves_keeps_its_fork(tmp_path: Path) -> None:
     assert (home.branches(), home.trees()) == ([], 0)
 
 
-async def test_a_working_tree_that_somebody_removed_is_made_again_from_its_branch(tmp_path: Path) -> None:
+async def test_deleted_working_tree_is_recreated_from_its_branch(tmp_path: Path) -> None:
     home = Home(tmp_path).begin(a="a\n")
     work = (
         f"echo b >> a; git -c user.name=n -c user.email=e@x commit -qam b; cd {tmp_path}; rm -r .plan/arena/forks/t-*"
@@ -315,7 +315,7 @@ DELEGATED = """
         """
 
 
-async def test_the_agents_below_go_along_into_a_fork_that_comes_while_they_are_at_work(tmp_path: Path) -> None:
+async def test_child_agents_follow_into_a_fork_created_during_their_work(tmp_path: Path) -> None:
     home = Home(tmp_path).begin(a="a\n")
     async with arena(tmp_path) as owner:
         await owner.apply(DELEGATED)
@@ -350,7 +350,7 @@ async def test_locks_in_a_fork_are_about_other_files_than_those_of_the_folder(tm
     assert home.read("seen") == "u\n"
 
 
-def test_no_glob_of_the_folder_leads_into_a_fork() -> None:
+def test_no_glob_of_the_folder_reaches_into_a_fork() -> None:
     inside = f"{lock_prefix('fork/a/b')}/src/x.py"
 
     assert not any(

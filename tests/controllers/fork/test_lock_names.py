@@ -46,7 +46,7 @@ tasks:
 """
 
 
-async def test_who_works_in_a_fork_reads_of_locks_what_it_may_say_itself(tmp_path: Path) -> None:
+async def test_agent_in_a_fork_sees_locks_under_names_that_it_can_use(tmp_path: Path) -> None:
     Home(tmp_path).begin(a="a\n")
     async with arena(tmp_path) as here:
         await here.apply(PLAN)
@@ -62,12 +62,12 @@ async def test_who_works_in_a_fork_reads_of_locks_what_it_may_say_itself(tmp_pat
         assert here.state("task/t") == "done"
 
 
-def test_a_path_of_a_fork_is_told_without_the_place_of_its_locks() -> None:
+def test_path_of_a_fork_is_shown_without_the_place_of_its_locks() -> None:
     assert path_in_tree(f"{lock_prefix('fork/a/b')}/src/**") == ("src/**", "fork/a/b")
     assert path_in_tree("src/.plan/forks/x.py") == ("src/.plan/forks/x.py", "")
 
 
-async def test_a_command_that_is_given_a_fork_keeps_the_files_it_works_on_to_its_end(tmp_path: Path) -> None:
+async def test_command_in_a_fork_locks_its_files_to_its_end(tmp_path: Path) -> None:
     home = Home(tmp_path).begin(a="a\n")
     plan = """
         tasks:
@@ -95,7 +95,7 @@ async def test_a_command_that_is_given_a_fork_keeps_the_files_it_works_on_to_its
         assert here.state("task/other") == "done"
 
 
-async def test_no_branch_is_ruled_for_who_has_one_with_these_files_in_it(tmp_path: Path) -> None:
+async def test_no_branch_is_ruled_for_a_party_that_has_one_with_these_files(tmp_path: Path) -> None:
     Home(tmp_path).begin(a="a\n")
     plan = """
         tasks:
@@ -125,7 +125,7 @@ async def test_no_branch_is_ruled_for_who_has_one_with_these_files_in_it(tmp_pat
         assert [op.path for op in below.ops] == [("tasks", "t", "tasks", "below", "fork")]
 
 
-async def test_a_task_that_is_renamed_takes_the_locks_of_its_fork_along_and_who_waits_for_them(tmp_path: Path) -> None:
+async def test_renamed_task_takes_the_locks_of_its_fork_and_their_waiters_along(tmp_path: Path) -> None:
     Home(tmp_path).begin(a__txt="a\n", d__txt="d\n")
     plan = """
         moved: {}

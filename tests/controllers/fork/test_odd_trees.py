@@ -28,7 +28,7 @@ async def stuck(home: Home, plan: str) -> Arena:
 @pytest.mark.parametrize(
     "then", ["true", "git init -q", "echo gitdir: /nowhere > .git", f"git worktree prune; {AS_USER}"]
 )
-async def test_work_in_a_tree_whose_way_to_its_repository_was_taken_away_comes_back(tmp_path: Path, then: str) -> None:
+async def test_work_in_a_tree_that_lost_its_repository_comes_back(tmp_path: Path, then: str) -> None:
     home = Home(tmp_path).begin(a="one\n")
     own = home.own()
 
@@ -48,7 +48,7 @@ async def test_a_tree_that_was_removed_and_written_in_since_removes_nothing_of_t
     assert [each.read_text() for each in tmp_path.glob(".plan/arena/forks/*.left1/c")] == ["late\n"]
 
 
-async def test_what_was_written_before_a_tree_lost_its_way_is_kept_when_its_task_is_cancelled(tmp_path: Path) -> None:
+async def test_work_written_before_a_tree_was_damaged_is_kept_on_cancel(tmp_path: Path) -> None:
     home = Home(tmp_path).begin(a="one\n")
     async with arena(tmp_path) as owner:
         await owner.apply(forked("echo work > a; rm .git; exit 1", "retries: 0"))
@@ -77,9 +77,7 @@ async def test_a_merge_that_was_begun_in_a_fork_is_work_too(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("begun", OPEN)
-async def test_a_merge_that_was_begun_in_a_fork_and_left_in_conflict_is_to_be_mended(
-    tmp_path: Path, begun: str
-) -> None:
+async def test_merge_begun_in_a_fork_and_left_in_conflict_must_be_resolved(tmp_path: Path, begun: str) -> None:
     home = with_other_branch(Home(tmp_path).begin(a="one\n"))
     async with arena(tmp_path) as owner:
         await owner.apply(forked(begun))
@@ -92,7 +90,7 @@ async def test_a_merge_that_was_begun_in_a_fork_and_left_in_conflict_is_to_be_me
     assert (home.read("a"), home.read("b")) == ("both\n", "more\n")
 
 
-async def test_a_history_of_its_own_that_was_begun_in_a_fork_comes_back_with_what_others_did(tmp_path: Path) -> None:
+async def test_unrelated_history_begun_in_a_fork_comes_back_with_others_changes(tmp_path: Path) -> None:
     home = Home(tmp_path).begin(a="one\n", b="two\n")
     anew = f"git checkout -q --orphan anew; {AS_USER}; echo work > new; git add .; git commit -qm anew"
 
@@ -113,7 +111,7 @@ COMMIT = "git -c user.name=n -c user.email=e@x commit -qm x"
 
 
 @pytest.mark.parametrize("more", ["true", f"git -C sub add y; cd sub; {COMMIT}"])
-async def test_a_repository_made_in_a_fork_stays_in_its_tree_and_keeps_that(tmp_path: Path, more: str) -> None:
+async def test_repository_created_in_a_fork_stays_in_its_tree(tmp_path: Path, more: str) -> None:
     home = Home(tmp_path).begin(a="one\n")
 
     owner = await ran(home, forked(f"echo work > a; git init -q sub; echo x > sub/y; {more}"))
@@ -123,7 +121,7 @@ async def test_a_repository_made_in_a_fork_stays_in_its_tree_and_keeps_that(tmp_
     assert (tmp_path / fork_of(owner)["folder"] / "sub/y").read_text() == "x\n"
 
 
-async def test_what_was_written_where_a_submodule_is_stays_in_the_tree(tmp_path: Path) -> None:
+async def test_files_written_inside_a_submodule_stay_in_the_tree(tmp_path: Path) -> None:
     library = Home(tmp_path / "library").begin(x="1\n")
     home = Home(tmp_path / "home").begin(a="one\n")
     home.git("submodule", "add", "-q", str(library.path), "sub")
@@ -153,7 +151,7 @@ async def test_a_sparse_folder_is_forked_as_it_is_and_gets_files_outside_of_what
 
 
 @pytest.mark.parametrize("taken", ["plan", "plan/arena", "plan/arena/t", "plan/arena/t/deeper"])
-async def test_branches_of_a_person_leave_room_for_that_of_a_fork(tmp_path: Path, taken: str) -> None:
+async def test_branches_of_an_operator_leave_room_for_that_of_a_fork(tmp_path: Path, taken: str) -> None:
     home = Home(tmp_path).begin(a="one\n")
     home.git("branch", taken)
 
@@ -186,7 +184,7 @@ async def test_files_of_odd_names_are_changed_and_made(tmp_path: Path, name: byt
     assert (home.read(old), home.read(new)) == ("one\ntwo\n", "one\ntwo\n")
 
 
-async def test_what_stands_in_the_way_where_git_does_not_look_is_named_and_left(tmp_path: Path) -> None:
+async def test_blocking_file_that_git_ignores_is_named_and_left(tmp_path: Path) -> None:
     home = Home(tmp_path).begin(a="one\n", conf="c\n", __gitignore=".plan/\n*.log\n")
     home.git("update-index", "--skip-worktree", "conf")
     home.write("conf", "local\n")

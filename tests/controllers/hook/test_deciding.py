@@ -43,12 +43,12 @@ def test_a_plain_hook_needs_nothing_written() -> None:
     assert decide_hook(_seen()) == HookRest()
 
 
-def test_a_hook_that_remembers_something_begins_anew_with_a_new_run_of_its_agent() -> None:
+def test_hook_with_memory_restarts_with_a_new_run_of_its_agent() -> None:
     assert decide_hook(_seen(HookLife(is_used=True), incarnation=2)) == BeginHook(2, 0)
     assert decide_hook(_seen(incarnation=2)) == HookRest()
 
 
-def test_one_that_has_quit_is_there_again_in_the_next_run() -> None:
+def test_hook_that_quit_is_back_in_the_next_run() -> None:
     over = HookLife(is_over=True, is_used=True)
     assert decide_hook(_seen(over)) == HookRest()
     assert decide_hook(_seen(over, incarnation=2)) == BeginHook(2, 0)
@@ -62,20 +62,20 @@ def test_turns_count_when_they_have_ended() -> None:
     assert decide_hook(_timed(expires, begun, turns=5)) == StopHook("it was there for 3 turns")
 
 
-def test_a_time_comes_when_it_comes() -> None:
+def test_hook_ends_at_its_time() -> None:
     expires = Expiry(time_s=60)
     assert decide_hook(_timed(expires, {"since": 90.0})) == HookRest(50.0)
     assert decide_hook(_timed(expires, {"since": 40.0})) == StopHook("it was there for 60 s")
 
 
-def test_a_persons_yes_ends_it_for_good() -> None:
+def test_approval_by_an_operator_ends_it_for_good() -> None:
     spec = replace(SPEC, expires=Expiry(is_by_approval=True))
     assert decide_hook(_seen(HookLife(approved_by="human:cli"), spec=spec)) == StopHook("approved by human:cli")
     done = HookLife(is_over=True, is_used=True, approved_by="human:cli")
     assert decide_hook(_seen(done, spec=spec, incarnation=2)) == HookRest()
 
 
-def test_an_end_holds_for_the_run_in_which_it_was_unless_a_person_or_the_original_made_it() -> None:
+def test_hooks_end_holds_for_its_run_unless_an_operator_or_the_original_ended_it() -> None:
     over: JsonObject = {"state": "over", "incarnation": 2}
     assert [has_hook_ended(SPEC.to_json(), over, run) for run in (1, 2, 3)] == [True, True, False]
     assert [has_hook_ended(SPEC.to_json(), {"state": "over"}, run) for run in (1, 2)] == [True, False]
@@ -94,13 +94,13 @@ def test_a_read_only_copy_follows_its_original() -> None:
     assert decide_hook(_seen(over, spec=spec, original=_original("active", 9))) == BeginHook(1, 0)
 
 
-def test_a_copy_of_its_own_is_over_only_when_its_original_was_before_it_began() -> None:
+def test_copy_has_ended_only_when_its_original_ended_before_it_began() -> None:
     spec = replace(SPEC, original="hook/guard")
     late = _seen(spec=spec, original=_original("over", 4))
     assert decide_hook(late) == StopHook("the hook that it copies ended before it began")
     assert decide_hook(_seen(spec=spec, original=_original("over", 6))) == HookRest()
 
 
-def test_one_that_is_to_go_waits_for_its_agent() -> None:
+def test_deleted_hook_waits_for_its_agent() -> None:
     assert decide_hook(_seen(hook=_hook(deleting=True), is_agent_there=True)) == HookRest()
     assert decide_hook(_seen(hook=_hook(deleting=True))) == ReleaseHook()

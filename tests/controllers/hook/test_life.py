@@ -51,7 +51,7 @@ def _status(here: Arena, hook: str = "hook/guard") -> JsonObject:
     return here.get(hook).status
 
 
-async def test_a_hook_is_asked_for_so_many_turns_and_then_no_more(tmp_path: Path) -> None:
+async def test_hook_is_asked_for_a_bounded_number_of_turns(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         await here.apply(_plan(f"{{on: before-call, match: write, {COUNTING}, expires: {{turns: 2}}}}"))
         await here.until_state("task/.", "done")
@@ -81,9 +81,7 @@ async def test_a_hook_is_over_when_its_time_is(tmp_path: Path) -> None:
     ],
     ids=["rule", "first", "agent", "broken"],
 )
-async def test_a_hook_is_over_with_the_verdict_at_which_its_end_holds_whoever_gave_it(
-    tmp_path: Path, mind: str
-) -> None:
+async def test_hook_ends_with_the_verdict_that_meets_its_end_condition(tmp_path: Path, mind: str) -> None:
     when = "{turn: 2}" if "run" in mind else "{count: {n: {'>=': 2}}}"
     async with arena(tmp_path) as here:
         await here.apply(_plan(f"{{on: before-call, match: write, {mind}, expires: {{when: {when}}}}}"))
@@ -93,7 +91,7 @@ async def test_a_hook_is_over_with_the_verdict_at_which_its_end_holds_whoever_ga
         assert _status(here)["state"] == "over"
 
 
-async def test_a_persons_yes_ends_a_hook_that_waits_for_it_and_a_read_only_copy_with_it(tmp_path: Path) -> None:
+async def test_operators_approval_ends_a_hook_that_awaits_it_and_its_read_only_copy(tmp_path: Path) -> None:
     text = _plan("{on: before-call, match: write, rule: {deny: not yet}, copy: read-only, expires: {approved: true}}")
     text += "tasks:\n  b: {goal: b, agent: {script: [{when: {message: go}, done: ok}]}}\n"
     async with arena(tmp_path) as here:
@@ -167,7 +165,7 @@ async def test_law_3_a_hook_that_has_quit_guards_the_next_run_from_its_first_cal
         assert (_status(here)["state"], _status(here)["incarnation"]) == ("over", 2)
 
 
-async def test_law_3_an_agent_behind_a_hook_that_has_quit_is_asked_at_the_first_call_of_the_next_run(
+async def test_law_3_agent_behind_an_ended_hook_is_asked_at_the_first_call_of_the_next_run(
     tmp_path: Path,
 ) -> None:
     smart = "agent: {script: [{done: {decision: allow, comment: look out, quit: true}}]}"
@@ -178,7 +176,7 @@ async def test_law_3_an_agent_behind_a_hook_that_has_quit_is_asked_at_the_first_
         assert fired == [(1, {"comment": "look out", "is_last": True})] * 2
 
 
-async def test_a_hook_is_added_changed_and_taken_away_while_its_agent_runs(tmp_path: Path) -> None:
+async def test_hook_is_added_changed_and_removed_while_its_agent_runs(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         await here.apply(WAITS.replace("hooks:\n  guard: HOOK\n", ""))
         await here.settled()
@@ -200,7 +198,7 @@ async def test_a_hook_is_added_changed_and_taken_away_while_its_agent_runs(tmp_p
         assert here.get("agent/.").status["incarnation"] == incarnation
 
 
-async def test_the_agent_behind_a_hook_comes_and_goes_with_it(tmp_path: Path) -> None:
+async def test_agent_behind_a_hook_is_created_and_removed_with_it(tmp_path: Path) -> None:
     smart = "{on: on-end, agent: {script: [{done: {decision: allow}}]}}"
     async with arena(tmp_path) as here:
         await here.apply(_plan(smart, WAITS))
@@ -225,7 +223,7 @@ async def test_the_agent_behind_a_hook_ends_when_that_is_over(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("how", ["taken away", "approved away", "changed"])
-async def test_who_waits_for_a_hook_goes_on_when_that_is_there_no_more(tmp_path: Path, how: str) -> None:
+async def test_caller_that_waits_for_a_removed_hook_continues(tmp_path: Path, how: str) -> None:
     hook = "{on: before-call, match: write, run: [sleep, '60'], expires: {approved: true}}"
     async with arena(tmp_path) as here:
         await here.apply(_plan(hook, WAITS))
@@ -243,7 +241,7 @@ async def test_who_waits_for_a_hook_goes_on_when_that_is_there_no_more(tmp_path:
         assert (tmp_path / "a.txt").exists()
 
 
-async def test_a_program_runs_where_its_hook_is_set_whoever_it_watches(tmp_path: Path) -> None:
+async def test_hook_program_runs_where_the_hook_is_set_whichever_agent_it_watches(tmp_path: Path) -> None:
     (tmp_path / "guard").write_text('#!/bin/sh\necho "{\\"comment\\": \\"$WHO in $PWD\\"}"\n')
     (tmp_path / "guard").chmod(0o755)
     (tmp_path / "deep").mkdir()
@@ -277,7 +275,7 @@ async def test_a_hook_goes_along_when_its_task_moves_and_remembers(tmp_path: Pat
         await here.until_state("task/b", "done")
 
 
-async def test_a_hook_from_above_that_gets_the_name_of_one_that_has_quit_guards_all_the_same(tmp_path: Path) -> None:
+async def test_inherited_hook_with_the_name_of_an_ended_one_still_guards(tmp_path: Path) -> None:
     steps = "{call: {write: {path: a.txt, text: x}}}, {when: {message: go}, call: {write: {path: b.txt, text: x}}}"
     own = "hooks: {guard: {on: before-call, match: write, rule: [{count: n, quit: true}]}}"
     text = (

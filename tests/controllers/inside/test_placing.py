@@ -45,7 +45,7 @@ def test_a_path_is_read_from_where_commands_begin(path: str, at: str) -> None:
         ("/inside", None),
     ],
 )
-def test_the_nearest_mount_says_whose_a_file_is(inside: str, here: HostPath | None) -> None:
+def test_nearest_mount_decides_who_owns_a_file(inside: str, here: HostPath | None) -> None:
     assert PLACE.here(inside) == here
 
 
@@ -56,7 +56,7 @@ def test_a_folder_of_this_machine_is_found_inside(path: str, inside: str) -> Non
     assert PLACE.inside(path) == inside
 
 
-def test_what_is_mounted_at_the_root_is_all_there_is() -> None:
+def test_mount_at_the_root_hides_everything_else() -> None:
     place = ContainerFiles("sut", "/", (MountedPath("/", "/plan"),))
 
     assert place.here("/a/b") == HostPath("/plan/a/b", is_read_only=False, is_alone=False)

@@ -11,8 +11,8 @@ from planloop.controllers.shared.ledger import BudgetShortage
 from planloop.controllers.task.counters import TaskCounters
 from planloop.schemas.objects.budget import UNITS, ZERO, Budget, Cost, amounts_from_json
 from tests.controllers.ledger.balancing import check_balanced
+from tests.controllers.task.harness import spec
 from tests.controllers.task.world import World, by_agent
-from tests.controllers.task.yard import spec
 from tests.product import Change, Drop, GroupWork, Mark, Move, Put, Resource, SetStatus, TaskSpec, Uid
 
 GROUP = GroupWork()

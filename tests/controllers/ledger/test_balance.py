@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from planloop.schemas.objects.budget import Budget, Cost, accounts_of
 from tests import sets
 from tests.controllers.ledger.bank import GROUP, Bank, Request, thinks
-from tests.controllers.task.yard import spec
+from tests.controllers.task.harness import spec
 from tests.product import ENDED, Resource, TaskSpec
 
 PLACES = ("a", "b", "a/x", "a/y", "b/x", "a/x/u", "a/x/v")

@@ -12,7 +12,7 @@ from planloop.schemas.objects.budget import ZERO, Budget, Cost, accounts_of
 from tests import sets
 from tests.controllers.ledger.balancing import used_below
 from tests.controllers.ledger.bank import GROUP, Bank, thinks
-from tests.controllers.task.yard import spec
+from tests.controllers.task.harness import spec
 from tests.golden_text import said
 from tests.product import TaskSpec
 
@@ -104,7 +104,7 @@ def _happen_above(bank: Bank, what: str, index: int, number: int) -> None:
             pass
 
 
-def test_a_parent_cannot_give_away_what_it_keeps_for_its_last_turn() -> None:
+def test_parent_cannot_grant_its_reserve_for_its_last_turn() -> None:
     bank = Bank(root=thinks(".", budget=Budget(usd=Decimal(10))), a=thinks("a", budget=Budget(usd=Decimal(10))))
     assert bank.says("a") == "blocked NoBudgetLeft"
     bank.budget("a", usd="9.5")
@@ -113,7 +113,7 @@ def test_a_parent_cannot_give_away_what_it_keeps_for_its_last_turn() -> None:
     assert bank.left(".", "usd") == 0
 
 
-def test_a_child_that_there_is_not_enough_for_waits_with_a_cure_and_starts_when_there_is() -> None:
+def test_child_without_enough_budget_waits_with_a_fix_and_starts_when_there_is() -> None:
     bank = Bank(
         root=spec(GROUP, budget=Budget(usd=Decimal(10))),
         a=thinks("a", budget=Budget(usd=Decimal(7))),
@@ -130,12 +130,12 @@ def test_a_child_that_there_is_not_enough_for_waits_with_a_cure_and_starts_when_
     assert bank.working() == ["b"]
 
 
-def test_a_grant_that_nobody_can_ever_give_tells_those_who_wait_for_the_task() -> None:
+def test_impossible_grant_is_reported_to_those_that_wait_for_the_task() -> None:
     bank = Bank(root=spec(GROUP, budget=Budget(tokens=10)), a=thinks("a", budget=Budget(tokens=11)))
     assert bank["task/a"].status["signal"]["stuck"]
 
 
-def test_raising_a_bound_that_cannot_be_raised_leaves_the_old_one_and_says_so() -> None:
+def test_impossible_raise_keeps_the_old_bound_and_is_reported() -> None:
     bank = Bank(root=spec(GROUP, budget=Budget(tokens=10_000)), a=thinks("a", budget=Budget(tokens=8_000)))
     bank.budget("a", tokens=20_000)
     bank.settle()
@@ -148,7 +148,7 @@ def test_raising_a_bound_that_cannot_be_raised_leaves_the_old_one_and_says_so() 
     assert "BudgetGranted" not in bank["task/a"].status["conditions"]
 
 
-def test_lowering_a_bound_under_what_is_spent_leaves_nothing_and_gives_back_only_what_is_there() -> None:
+def test_lowering_a_bound_below_usage_leaves_nothing_and_returns_what_is_left() -> None:
     bank = Bank(root=spec(GROUP, budget=Budget(tokens=10_000)), a=thinks("a", budget=Budget(tokens=8_000)))
     request = bank.ask("a", Cost(tokens=3_000))
     assert request is not None
@@ -159,7 +159,7 @@ def test_lowering_a_bound_under_what_is_spent_leaves_nothing_and_gives_back_only
     assert bank.left(".", "tokens") == 7_000, "what is spent is gone"
 
 
-def test_lowering_the_plans_bound_stops_those_who_hold_grants_of_it() -> None:
+def test_lowering_the_plans_bound_stops_holders_of_its_grants() -> None:
     bank = Bank(root=spec(GROUP, budget=Budget(tokens=10_000)), a=thinks("a", budget=Budget(tokens=8_000)))
     bank.budget(".", tokens=2_000)
     bank.settle()
@@ -167,7 +167,7 @@ def test_lowering_the_plans_bound_stops_those_who_hold_grants_of_it() -> None:
     assert bank.ask("a", Cost(tokens=1)) is None
 
 
-def test_an_unknown_price_is_told_as_unknown_and_not_as_nothing() -> None:
+def test_unknown_price_is_shown_as_unknown_and_not_as_zero() -> None:
     bank = Bank(root=spec(GROUP, budget=Budget(usd=Decimal(10))), a=thinks("a"))
     request = bank.ask("a", Cost(tokens=5, usd=None))
     assert request is not None
@@ -237,7 +237,7 @@ def test_a_request_of_a_task_that_moves_is_settled_where_it_was_set_aside() -> N
 
 
 @pytest.mark.parametrize("how", ["called off", "made again", "withdrawn", "cost more"])
-def test_nothing_stays_set_aside_at_the_old_place_of_a_task_that_moved(how: str) -> None:
+def test_moved_task_leaves_no_reservation_at_its_old_place(how: str) -> None:
     bank = teams()
     asked = bank.ask("a/x", Cost(tokens=3_900))
     assert asked is not None

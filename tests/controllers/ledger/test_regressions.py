@@ -8,7 +8,7 @@ from planloop.controllers.agent import budget
 from planloop.schemas.objects.budget import Budget, Cost
 from tests.controllers.ledger.balancing import used_below
 from tests.controllers.ledger.bank import GROUP, Bank, thinks
-from tests.controllers.task.yard import spec
+from tests.controllers.task.harness import spec
 
 
 def tokens(amount: int) -> Cost:

@@ -28,7 +28,7 @@ async def test_tasks_with_overlapping_locks_never_run_together(tmp_path: Path) -
         assert {lock.state for lock in here.store.view.list("lock")} == {"free"}
 
 
-async def test_a_lock_waits_while_an_agent_holds_it_and_says_who_does(tmp_path: Path) -> None:
+async def test_lock_waits_while_an_agent_holds_it_and_names_the_holder(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         await here.apply("tasks: {holder: {locks: [a], agent: {script: [{when: {message: go}, done: x}]}}}")
         await here.until_state("agent/holder", "asleep")
@@ -74,7 +74,7 @@ async def test_readers_share_and_a_writer_waits_for_all_of_them(tmp_path: Path) 
         assert here.state("task/.") == "done"
 
 
-async def test_a_name_behind_a_link_is_the_lock_of_what_it_leads_to(tmp_path: Path) -> None:
+async def test_name_behind_a_link_is_the_lock_of_its_target(tmp_path: Path) -> None:
     (tmp_path / "manual").mkdir()
     (tmp_path / "docs").symlink_to("manual")
     async with arena(tmp_path) as here:

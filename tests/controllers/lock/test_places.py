@@ -45,23 +45,23 @@ def means(glob: str, path: str) -> bool:
         (".", "anything", True),
     ],
 )
-def test_globs_overlap_when_some_file_is_meant_by_both(one: str, other: str, expected: bool) -> None:
+def test_globs_overlap_when_both_match_some_file(one: str, other: str, expected: bool) -> None:
     assert paths_overlap(one, other) is expected and paths_overlap(other, one) is expected
 
 
 @given(GLOBS, GLOBS)
-def test_overlap_is_never_no_when_there_is_such_a_file_and_the_same_both_ways(one: str, other: str) -> None:
+def test_overlap_finds_every_common_file_and_is_symmetric(one: str, other: str) -> None:
     shared = [path for path in PATHS if means(one, path) and means(other, path)]
     assert paths_overlap(one, other) == paths_overlap(other, one)
     assert paths_overlap(one, other) or not shared
 
 
 @given(GLOBS, st.sampled_from(PATHS))
-def test_a_path_is_covered_exactly_when_the_glob_means_it(glob: str, path: str) -> None:
+def test_path_is_covered_exactly_when_the_glob_matches_it(glob: str, path: str) -> None:
     assert path_covers(glob, path) == means(glob, path)
 
 
-def test_what_covers_a_glob_means_every_file_that_the_glob_means() -> None:
+def test_pattern_that_covers_a_glob_matches_every_file_of_the_glob() -> None:
     globs = [*PARTS, *("/".join(both) for both in product(PARTS, repeat=2)), "a/**/b", "*/**/a.py", "a/b/*"]
     files = {glob: frozenset(path for path in PATHS if means(glob, path)) for glob in globs}
     covered = [(lock, glob) for lock, glob in product(globs, repeat=2) if path_covers(lock, glob)]

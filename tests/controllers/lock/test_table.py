@@ -21,7 +21,7 @@ AGENTS = ("a", "a/x", "a/y", "b", "b/z", "c")
 PATHS = ("f", "g", "src", "src/a", "src/b", "src/**", "src/*", "**", "docs/*.md", "docs/a.md")
 
 
-def test_a_free_lock_is_granted_in_the_takers_own_record_and_dropped_when_it_is_let_go() -> None:
+def test_free_lock_is_granted_in_the_callers_record_and_dropped_on_release() -> None:
     table = Table("ab")
     found = table.want("a", {"f": "write", "g": "read"})
     assert isinstance(found, LocksGranted)
@@ -32,7 +32,7 @@ def test_a_free_lock_is_granted_in_the_takers_own_record_and_dropped_when_it_is_
     said(grants.fence_failure(table.view, table.owner("a"), "f"))
 
 
-def test_what_is_held_already_costs_no_record() -> None:
+def test_lock_that_is_held_already_costs_no_record() -> None:
     table = Table("ab")
     table.want("a", {"src/**": "write"}, "task")
     found = table.want("a", {"src/a": "write"})
@@ -71,7 +71,7 @@ def test_readers_share_and_do_not_starve_a_writer() -> None:
     assert (str(writer) in table.answers, str(reader) in table.answers) == (True, False)
 
 
-def test_nobody_waits_behind_one_who_waits_for_it() -> None:
+def test_request_does_not_wait_behind_a_waiter_for_its_own_agent() -> None:
     table = Table("abc")
     table.want("a", {"f": "write"})
     table.now += 1
@@ -79,7 +79,7 @@ def test_nobody_waits_behind_one_who_waits_for_it() -> None:
     assert isinstance(table.want("a", {"g": "write"}), LocksGranted)
 
 
-def test_nobody_waits_behind_one_who_waits_behind_one_who_waits_for_it() -> None:
+def test_request_does_not_wait_behind_an_indirect_waiter_for_its_own_agent() -> None:
     table = Table("abcd")
     table.want("a", {"f": "write"})
     table.want("d", {"src": "write"})
@@ -94,7 +94,7 @@ def test_nobody_waits_behind_one_who_waits_behind_one_who_waits_for_it() -> None
     assert table.answers[str(call)] == ("granted", "['docs']")
 
 
-def test_first_come_first_served_with_a_priority_that_is_worth_so_many_seconds() -> None:
+def test_locks_are_granted_in_order_with_priority_worth_a_number_of_seconds() -> None:
     table = Table("abcd", {"c": 2, "d": 2})
     table.want("a", {"f": "write"})
     table.now += 1
@@ -122,7 +122,7 @@ def test_an_owner_with_several_requests_has_the_place_in_line_of_its_first() -> 
     assert table.blockers("b", {"f": "write"}) == ["waits f agent/a"]
 
 
-def test_a_task_that_names_one_more_lock_keeps_its_place_in_line() -> None:
+def test_task_that_names_another_lock_keeps_its_place_in_line() -> None:
     table = Table("abc")
     table.want("c", {"f": "write"})
     wait(table, "a", {"f": "write"})
@@ -166,7 +166,7 @@ def test_an_ancestors_lock_is_delegated_down_and_those_below_exclude_each_other(
     assert table.blockers("b", {"src/b": "read"}) == ["holds src/** agent/a"]
 
 
-def test_what_is_broken_is_told_at_the_next_write_and_may_then_be_asked_for_anew() -> None:
+def test_broken_lock_is_reported_at_the_next_write_and_may_be_requested_again() -> None:
     table = Table("ab")
     table.want("a", {"f": "write"})
     call = table.want("b", {"f": "write"})
@@ -185,7 +185,7 @@ def test_what_is_broken_is_told_at_the_next_write_and_may_then_be_asked_for_anew
     assert table.view.list("lock") == []
 
 
-def test_a_lease_lapses_when_its_owner_did_nothing_but_get_messages_and_is_renewed_when_it_took_turns() -> None:
+def test_lease_expires_when_its_owner_only_gets_messages_and_turns_renew_it() -> None:
     table = Table("abc")
     table.want("a", {"f": "write"}, "asked")
     table.want("b", {"g": "write"}, "asked")
@@ -204,7 +204,7 @@ def test_a_lease_lapses_when_its_owner_did_nothing_but_get_messages_and_is_renew
     said(grants.fence_failure(table.view, table.owner("a"), "f"))
 
 
-def test_nobody_loses_what_nobody_else_wants() -> None:
+def test_uncontested_lock_is_kept() -> None:
     table = Table("ab")
     table.want("a", {"f": "write"}, "asked")
     table.now += 100 * limits.LOCK_TTL_S
@@ -214,7 +214,7 @@ def test_nobody_loses_what_nobody_else_wants() -> None:
 
 
 @pytest.mark.parametrize("how", ["restarted", "ended", "gone"])
-def test_what_its_owner_can_no_longer_use_goes_to_the_next_at_once(how: str) -> None:
+def test_lock_its_owner_can_no_longer_use_goes_to_the_next_immediately(how: str) -> None:
     table = Table("ab")
     table.want("a", {"f": "write"}, "task")
     call = table.want("b", {"f": "write"})
@@ -232,7 +232,7 @@ def test_what_its_owner_can_no_longer_use_goes_to_the_next_at_once(how: str) -> 
     assert [key[1] for key in table.holders()] == ["agent/b"]
 
 
-def test_all_that_is_left_behind_goes_in_one_look_to_who_waits_for_all_of_it() -> None:
+def test_all_abandoned_locks_go_in_one_pass_to_the_waiter_for_all_of_them() -> None:
     table = Table("ab")
     paths = ("f", "g", "docs/a.md")
     table.want("a", dict.fromkeys(paths, "write"), "task")
@@ -244,7 +244,7 @@ def test_all_that_is_left_behind_goes_in_one_look_to_who_waits_for_all_of_it() -
     assert (granted.type, sorted(granted.data["fences"])) == ("lock.granted", sorted(paths))
 
 
-def test_two_who_wait_for_each_other_are_parted_at_once_and_the_lower_priority_gives_way() -> None:
+def test_deadlock_is_broken_immediately_and_the_lower_priority_gives_way() -> None:
     table = Table("ab", {"a": 1})
     table.want("a", {"f": "write"})
     table.want("b", {"g": "write"})
@@ -268,7 +268,7 @@ def test_a_deadlock_of_a_task_and_a_call_refuses_the_call_at_any_priority() -> N
     assert table.answers == {call: ("refused", "Deadlock")}
 
 
-def test_two_readers_who_both_want_to_write_are_parted() -> None:
+def test_deadlock_of_two_readers_that_both_want_to_write_is_broken() -> None:
     table = Table("ab")
     table.want("a", {"f": "read"})
     table.want("b", {"f": "read"})
@@ -429,7 +429,7 @@ def test_whichever_lock_is_looked_at_first_the_same_are_served(data: st.DataObje
     assert ends[0] == ends[1] == ends[2]
 
 
-def test_nobody_starves_behind_those_who_are_more_important() -> None:
+def test_low_priority_waiter_does_not_starve() -> None:
     """One of the least priority, and somebody of the most who comes again each second and holds for one."""
     urgent = [f"u{number}" for number in range(60)]
     table = Table(["low", "h", *urgent], {"low": -99} | dict.fromkeys(urgent, 99))
@@ -446,7 +446,7 @@ def test_nobody_starves_behind_those_who_are_more_important() -> None:
     assert table.now - began <= 2 * limits.LOCK_PRIORITY_MAX * limits.LOCK_AGEING_S + 2
 
 
-def test_a_lock_that_is_on_its_way_out_is_made_anew_by_who_takes_it() -> None:
+def test_lock_being_deleted_is_recreated_by_its_next_holder() -> None:
     table = Table("ab")
     table.fold(
         Put("lock/f", Uid("planned"), {"path": "f"}, owner="plan/p"), Mark("lock/f", Uid("planned"), deleting=True)

@@ -104,7 +104,7 @@ def plain(message: Message, text: str = "hi") -> bytes:
         (lambda message: Answer(plain({**message, "id": "other"})), "hi"),
     ],
 )
-async def test_the_body_is_read_whatever_its_headers_say(make: Callable[[Message], Answer], text: str) -> None:
+async def test_body_is_read_whatever_its_headers(make: Callable[[Message], Answer], text: str) -> None:
     made = await called(make)
 
     assert (made.state, made.text[: len(text)]) == ("Succeeded", text)
@@ -138,7 +138,7 @@ async def test_a_body_that_cannot_be_read_settles_its_call_with_what_came(kind: 
         (Answer(b"{", is_cut=True), "Disconnected", ""),
     ],
 )
-async def test_a_refusal_says_what_the_server_said(answer: Answer, reason: str, words: str) -> None:
+async def test_refusal_quotes_the_server(answer: Answer, reason: str, words: str) -> None:
     fault = await refused(answer)
 
     assert fault.reason == reason and words in str(fault)
@@ -154,7 +154,7 @@ async def test_a_refusal_says_what_the_server_said(answer: Answer, reason: str, 
         (Answer(b"no text", 400, "text/plain"), "ServerError"),
     ],
 )
-async def test_a_call_in_a_session_that_is_gone_was_never_taken(answer: Answer, reason: str) -> None:
+async def test_call_in_an_expired_session_was_never_taken(answer: Answer, reason: str) -> None:
     fault = await refused(answer, session="s1")
 
     assert (fault.reason, fault.has_begun) == (reason, reason != "Unreachable")
@@ -164,7 +164,7 @@ async def test_a_call_in_a_session_that_is_gone_was_never_taken(answer: Answer, 
     "gone",
     [Answer(b"", 404, "text/plain"), Answer(b'{"error":"Bad Request: No valid session ID provided"}', 400)],
 )
-async def test_a_call_whose_session_is_gone_is_made_in_a_new_one(gone: Answer, tmp_path: Path) -> None:
+async def test_call_with_an_expired_session_is_made_in_a_new_one(gone: Answer, tmp_path: Path) -> None:
     folder = tmp_path / str(gone.status)
     folder.mkdir()
     sessions: list[str] = []
@@ -237,7 +237,7 @@ async def test_servers_of_2024_are_spoken_to_over_their_stream(
     assert said_or_reason in found
 
 
-async def test_a_server_of_2024_cannot_send_requests_elsewhere(tmp_path: Path) -> None:
+async def test_server_of_2024_cannot_redirect_requests(tmp_path: Path) -> None:
     async with of_2024(plain, endpoint="http://127.0.0.1:9/x") as url, arena(tmp_path) as here:
         await here.apply(plan({"t": {"url": url}}, call("t.echo", text="a"), DONE))
         await here.until(lambda: here.get("mcp/t").status.get("why") is not None)

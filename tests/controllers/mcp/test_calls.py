@@ -34,7 +34,7 @@ async def test_results_of_every_kind_reach_the_caller(tmp_path: Path) -> None:
         assert len(large["text"]) < 40_000 and here.store.get_blob(large["blob"]) == b"x" * 100_000
 
 
-async def test_what_a_server_finds_wrong_with_arguments_comes_back_as_a_failure(tmp_path: Path) -> None:
+async def test_argument_error_of_a_server_is_returned_as_a_failure(tmp_path: Path) -> None:
     async with arena(tmp_path, start=InProcess()) as here:
         unknown: JsonObject = {"expect": {"error": "UnknownTool"}}
         await here.apply(plan({"t": tricky()}, call("t.echo", wrong=1), BAD, call("t.nothing"), unknown, DONE))
@@ -44,7 +44,7 @@ async def test_what_a_server_finds_wrong_with_arguments_comes_back_as_a_failure(
         assert wrong["state"] == "Failed" and "text" in wrong["text"]
 
 
-async def test_a_call_says_how_far_it_is_and_is_cancelled_at_the_server(tmp_path: Path) -> None:
+async def test_call_reports_progress_and_is_cancelled_at_the_server(tmp_path: Path) -> None:
     notes = tmp_path / "notes"
     async with arena(tmp_path, start=InProcess()) as here:
         await here.apply(plan({"t": tricky(notes)}, call("t.hang"), DONE))
@@ -56,7 +56,7 @@ async def test_a_call_says_how_far_it_is_and_is_cancelled_at_the_server(tmp_path
     assert "hang cancelled" in notes.read_text().splitlines()
 
 
-async def test_an_interrupting_message_cancels_the_call_at_the_server_and_the_server_goes_on(tmp_path: Path) -> None:
+async def test_interrupting_message_cancels_the_call_at_the_server_which_continues(tmp_path: Path) -> None:
     notes = tmp_path / "notes"
     script = [call("t.hang"), BAD, call("t.echo", text="still here"), DONE]
     async with arena(tmp_path, start=InProcess()) as here:
@@ -69,7 +69,7 @@ async def test_an_interrupting_message_cancels_the_call_at_the_server_and_the_se
 
 
 @pytest.mark.parametrize(("effect", "state"), [("once", "Unknown"), ("read", "Failed")])
-async def test_a_call_past_its_time_is_cancelled_and_its_class_says_what_is_known(
+async def test_call_past_its_timeout_is_cancelled_and_its_class_decides_the_outcome(
     tmp_path: Path, effect: str, state: str
 ) -> None:
     notes = tmp_path / "notes"
@@ -102,7 +102,7 @@ async def test_a_call_whose_server_died_is_made_again_only_if_its_class_allows(
     assert ("die lives" in notes.read_text().splitlines()) is lives
 
 
-async def test_a_tool_sees_the_declared_variables_and_nothing_else_of_the_owners(tmp_path: Path) -> None:
+async def test_tool_sees_the_declared_variables_only(tmp_path: Path) -> None:
     async with arena(tmp_path, start=InProcess()) as here:
         server = tricky()
         server["env"] = {"GREETING": "hello", "PLANLOOP_PLAN": "mine"}
@@ -126,7 +126,7 @@ async def test_resources_are_listed_and_read(tmp_path: Path) -> None:
         assert refused["state"] == "Denied"
 
 
-async def test_a_server_that_wants_to_use_a_model_of_ours_is_refused(tmp_path: Path) -> None:
+async def test_server_that_requests_our_model_is_refused(tmp_path: Path) -> None:
     async with arena(tmp_path, start=InProcess()) as here:
         await here.apply(plan({"t": tricky()}, call("t.think"), BAD, call("t.echo", text="goes on"), DONE))
         await here.until_state("task/.", "done", "failed")
@@ -151,7 +151,7 @@ async def test_a_server_that_hangs_as_a_whole_is_started_again(tmp_path: Path) -
 
 
 @pytest.mark.process
-async def test_what_a_server_says_of_what_only_it_was_told_nobody_hears(tmp_path: Path) -> None:
+async def test_secrets_of_a_server_are_masked_in_its_results_and_output(tmp_path: Path) -> None:
     shouts = "import os, sys; print('I have', os.environ['TOKEN'], file=sys.stderr, flush=True)"
     script = f"{sys.executable} -c {shlex.quote(shouts)}; exec {sys.executable} {TRICKY}"
     server: JsonObject = {"command": ["sh", "-c", script], "env": {"TOKEN": "env:PATH"}}

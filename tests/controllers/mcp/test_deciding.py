@@ -52,7 +52,7 @@ def test_pauses_double_up_to_a_bound_and_a_failed_server_is_tried_once_a_minute(
     assert pauses[-1] == limits.BACKOFF_CAP_S
 
 
-def test_a_server_that_was_ready_begins_a_new_half_minute() -> None:
+def test_server_that_was_ready_starts_a_new_half_minute() -> None:
     old = after(limits.SERVER_FAILURES_MAX, every_s=60.0, reason="Unreachable")
     ready = ToolServerRunStatus(ServerState.READY, ready_at=NOW, failures=old.failures, failing_since=old.failing_since)
 

@@ -10,7 +10,7 @@ from planloop.reconciler.effects.rolling_file import RollingFile
 from planloop.schemas import limits
 
 
-def test_a_tool_whose_name_alone_would_fill_a_prompt_is_left_out() -> None:
+def test_tool_with_an_enormous_name_is_left_out() -> None:
     schema = {"type": "object"}
     made = server_offer.server_offer(
         [{"name": "x" * 70_000, "inputSchema": schema}, {"name": "ok", "inputSchema": schema}]
@@ -21,7 +21,7 @@ def test_a_tool_whose_name_alone_would_fill_a_prompt_is_left_out() -> None:
     assert len(name) <= 100 and str(limits.SERVER_OFFER_BYTES_MAX) in why
 
 
-def test_why_a_server_ended_is_what_it_said_and_never_our_own_line_before_it(tmp_path: Path) -> None:
+def test_reason_of_a_servers_end_is_its_output_and_never_our_own_line_before_it(tmp_path: Path) -> None:
     grumbles = RollingFile(tmp_path / "log", limits.SERVER_LOG_BYTES_MAX)
     grumbles.add(f"{RUN_HEADER}mcp/bad plan 1\n".encode())
     assert last_stderr_line(grumbles) == ""

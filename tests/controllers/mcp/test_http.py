@@ -95,7 +95,7 @@ async def test_cancelling_a_call_over_http_cancels_it_at_the_server(tmp_path: Pa
                 await anyio.lowlevel.checkpoint()
 
 
-async def test_a_server_that_nobody_started_yet_is_found_when_it_comes_up(tmp_path: Path, port: int) -> None:
+async def test_server_that_is_not_started_yet_is_found_when_it_comes_up(tmp_path: Path, port: int) -> None:
     clock = StillClock()
     async with arena(tmp_path, clock=clock) as here:
         await here.apply(plan({"t": {"url": f"http://127.0.0.1:{port}/mcp"}}, call("t.echo", text="hi"), DONE))
@@ -106,7 +106,7 @@ async def test_a_server_that_nobody_started_yet_is_found_when_it_comes_up(tmp_pa
             await here.settled()
 
 
-async def test_a_server_that_went_away_is_connected_to_again(tmp_path: Path, port: int) -> None:
+async def test_server_that_went_away_is_reconnected(tmp_path: Path, port: int) -> None:
     notes = tmp_path / "notes"
     go = {"when": {"message": "go"}, **call("t.echo", text="again")}
     clock = StillClock()
@@ -122,9 +122,7 @@ async def test_a_server_that_went_away_is_connected_to_again(tmp_path: Path, por
             await here.settled()
 
 
-async def test_a_call_that_reached_nobody_is_made_once_the_server_is_there_whatever_its_class(
-    tmp_path: Path, port: int
-) -> None:
+async def test_undelivered_call_is_made_once_the_server_is_there_whatever_its_class(tmp_path: Path, port: int) -> None:
     notes = tmp_path / "notes"
     go = {"when": {"message": "go"}, **call("t.echo", text="again")}
     clock = StillClock()
@@ -144,7 +142,7 @@ async def test_a_call_that_reached_nobody_is_made_once_the_server_is_there_whate
     assert notes.read_text().splitlines().count("echo again") == 1
 
 
-async def test_a_url_where_nothing_listens_is_tried_for_half_a_minute_before_agents_continue(
+async def test_url_without_a_listener_is_tried_for_half_a_minute_before_agents_continue(
     tmp_path: Path, port: int
 ) -> None:
     clock = StillClock()
@@ -161,7 +159,7 @@ async def test_a_url_where_nothing_listens_is_tried_for_half_a_minute_before_age
 
 
 @pytest.mark.process
-async def test_a_request_to_nobody_has_not_begun_and_is_a_plain_failure(tmp_path: Path, port: int) -> None:
+async def test_unconnected_request_has_not_begun_and_is_a_plain_failure(tmp_path: Path, port: int) -> None:
     url = f"http://127.0.0.1:{port}/mcp"
     link = mcp_link.ToolServerLink(lambda _: None)
     async with (
@@ -219,7 +217,7 @@ async def test_headers_are_read_from_where_the_plan_points_and_are_in_no_record(
     assert not any(b"sesame" in each.read_bytes() for each in kept)
 
 
-async def test_a_header_that_is_not_where_the_plan_says_is_told_by_its_place(tmp_path: Path) -> None:
+async def test_missing_header_value_is_reported_by_its_place(tmp_path: Path) -> None:
     server: JsonObject = {"url": "http://127.0.0.1:1/mcp", "headers": {"Authorization": "env:NOWHERE"}}
     async with arena(tmp_path) as here:
         await here.apply(plan({"t": server}, call("t.echo", text="hi"), DONE))

@@ -37,7 +37,7 @@ async def test_a_call_that_writes_waits_for_the_file_and_has_it_to_the_end_of_it
         assert here.store.view.list("lock") == []
 
 
-async def test_tools_of_which_nothing_is_said_take_no_locks(tmp_path: Path) -> None:
+async def test_tools_without_a_lock_declaration_take_no_locks(tmp_path: Path) -> None:
     async with arena(tmp_path, start=InProcess()) as here:
         only: list[JsonObject] = [call("t.echo", text="a.txt"), OK]
         await here.apply(written({"mcp": {"t": tricky(writes={"pid": "text"})}, "tasks": agents(one=only)}))

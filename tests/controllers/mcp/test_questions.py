@@ -26,7 +26,7 @@ async def asked(here: Arena, words: str) -> Resource:
     return found()[0]
 
 
-async def test_a_question_blocks_the_agent_with_its_words_until_it_is_answered(tmp_path: Path) -> None:
+async def test_question_blocks_the_agent_with_its_text_until_it_is_answered(tmp_path: Path) -> None:
     async with arena(tmp_path, start=InProcess()) as here:
         await here.apply(plan({"t": tricky()}, call("t.greet"), DONE))
         approval = await asked(here, "What is your name?")
@@ -41,7 +41,7 @@ async def test_a_question_blocks_the_agent_with_its_words_until_it_is_answered(t
         await here.settled()
 
 
-async def test_a_second_question_of_the_same_call_is_asked_as_well(tmp_path: Path) -> None:
+async def test_second_question_of_the_same_call_is_asked_too(tmp_path: Path) -> None:
     async with arena(tmp_path, start=InProcess()) as here:
         await here.apply(plan({"t": tricky()}, call("t.greet"), DONE))
         first = await asked(here, "What is your name?")
@@ -83,7 +83,7 @@ async def test_silence_is_an_answer_after_a_while(tmp_path: Path) -> None:
         assert here.find(approval.address) is None
 
 
-async def test_a_question_outlives_the_owner_who_was_asked(tmp_path: Path) -> None:
+async def test_question_outlives_the_owner_that_was_asked(tmp_path: Path) -> None:
     """Newer servers seal their state into the question, so another process may bring the answer."""
     async with arena(tmp_path, start=InProcess()) as here:
         await here.apply(plan({"t": tricky()}, call("t.greet"), DONE))
@@ -100,7 +100,7 @@ def elicitation(*after: JsonObject) -> str:
 
 
 @pytest.mark.process
-async def test_an_older_server_holds_its_call_open_while_somebody_is_asked(tmp_path: Path) -> None:
+async def test_older_server_holds_its_call_open_during_a_question(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         await here.apply(elicitation())
         approval = await asked(here, "inputs for the following fields")
@@ -112,7 +112,7 @@ async def test_an_older_server_holds_its_call_open_while_somebody_is_asked(tmp_p
 
 
 @pytest.mark.process
-async def test_an_older_servers_question_is_given_up_with_the_call_that_asked_it(tmp_path: Path) -> None:
+async def test_question_of_an_older_server_is_cancelled_with_its_call(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         await here.apply(elicitation(BAD))
         approval = await asked(here, "inputs for the following fields")
@@ -123,7 +123,7 @@ async def test_an_older_servers_question_is_given_up_with_the_call_that_asked_it
 
 
 @pytest.mark.process
-async def test_an_older_server_that_dies_with_a_question_open_leaves_the_call_in_doubt(tmp_path: Path) -> None:
+async def test_older_server_that_dies_with_a_question_open_leaves_the_call_unknown(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         await here.apply(elicitation())
         approval = await asked(here, "inputs for the following fields")
@@ -132,7 +132,7 @@ async def test_an_older_server_that_dies_with_a_question_open_leaves_the_call_in
         await here.until(lambda: any(each.state == CallState.UNKNOWN for each in here.store.view.list("call")))
 
 
-async def test_the_parent_may_answer_instead_of_a_person(tmp_path: Path) -> None:
+async def test_parent_may_answer_instead_of_an_operator(tmp_path: Path) -> None:
     heard: JsonObject = {"when": {"message": "What is your name?"}}
     parent = {
         "tools": ["answer"],

@@ -94,7 +94,7 @@ async def test_a_resource_and_a_prompt_of_the_everything_server_are_used(tmp_pat
         assert here.get("mcp/e").status["texts"]["simple-prompt"]["text"].startswith("This is a simple prompt")
 
 
-async def test_a_prompt_that_is_not_to_be_had_keeps_its_agent_from_starting_and_says_why(tmp_path: Path) -> None:
+async def test_missing_prompt_keeps_its_agent_from_starting_and_is_reported(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         await here.apply(plan(EVERYTHING_SERVER, DONE, tools=["list"], prompt="mcp:e/args-prompt"))
         await here.until(lambda: "not to be had" in str(here.get("agent/.").status.get("why")))

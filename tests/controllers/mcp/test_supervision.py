@@ -26,7 +26,7 @@ def pids_of(here: Arena) -> set[int]:
     return {one.pid for one in table.labelled_processes(str(here.folder))}
 
 
-async def test_a_server_runs_while_somebody_who_may_use_it_works_and_not_before_or_after(tmp_path: Path) -> None:
+async def test_server_runs_only_while_an_agent_that_may_use_it_works(tmp_path: Path) -> None:
     notes = tmp_path / "notes"
     user = {"agent": {"tools": ["t"], "script": [call("t.echo", text="x"), DONE]}, "needs": ["first"]}
     other = {"agent": {"tools": ["list"], "script": [{"when": {"message": "go"}, "done": "x"}]}}
@@ -57,7 +57,7 @@ async def test_forty_one_agents_share_one_process(tmp_path: Path) -> None:
     assert notes.read_text().count("started") == 1
 
 
-async def test_with_share_agent_each_agent_has_a_process_of_its_own(tmp_path: Path) -> None:
+async def test_with_share_agent_each_agent_has_its_own_process(tmp_path: Path) -> None:
     task = {"agent": {"tools": ["t"], "script": [call("t.pid"), DONE]}}
     servers = InProcess()
     async with arena(tmp_path, start=servers) as here:
@@ -84,7 +84,7 @@ async def test_a_killed_server_is_started_again_and_calls_work_again(tmp_path: P
 
 
 @pytest.mark.process
-async def test_a_server_that_ends_again_and_again_is_a_crash_loop_and_agents_go_on_without_it(tmp_path: Path) -> None:
+async def test_server_that_ends_repeatedly_is_a_crash_loop_and_agents_continue_without(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         broken = {"command": ["sh", "-c", "echo no license >&2; exit 3"]}
         await here.apply(plan({"t": broken}, call("t.pid"), BAD, DONE, tools=["t", "list"]))
@@ -101,7 +101,7 @@ async def test_a_server_that_ends_again_and_again_is_a_crash_loop_and_agents_go_
         )
 
 
-async def test_a_program_that_is_missing_is_told_with_its_cure_and_found_when_it_comes(tmp_path: Path) -> None:
+async def test_missing_program_is_reported_with_its_fix_and_found_when_installed(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         await here.apply(
             plan({"t": {"command": ["./npx", "server"]}, "n": {"command": ["npx"]}}, WAITS, DONE, tools=["t"])
@@ -113,7 +113,7 @@ async def test_a_program_that_is_missing_is_told_with_its_cure_and_found_when_it
         assert here.state("mcp/n") == "idle"  # Nobody may use it.
 
 
-async def test_a_variable_that_is_not_set_is_named_and_its_value_is_in_no_record(tmp_path: Path) -> None:
+async def test_unset_variable_is_named_and_its_value_is_in_no_record(tmp_path: Path) -> None:
     async with arena(tmp_path, start=InProcess()) as here:
         server = tricky()
         server["env"] = {"HERE": "env:HOME_OF_NOBODY"}
@@ -140,7 +140,7 @@ async def test_another_command_replaces_the_process_and_another_timeout_does_not
         assert first != second
 
 
-async def test_a_server_taken_out_of_the_plan_is_stopped_and_gone(tmp_path: Path) -> None:
+async def test_server_removed_from_the_plan_is_stopped_and_deleted(tmp_path: Path) -> None:
     servers = InProcess()
     async with arena(tmp_path, start=servers) as here:
         await here.apply(plan({"t": tricky()}, call("t.pid"), WAITS, DONE, tools=["all"]))

@@ -139,14 +139,14 @@ def test_a_result_of_any_form_is_shown(own: JsonObject, text: str) -> None:
 
 
 @rows.each("is_error", [True, "true"])
-def test_only_a_result_that_says_so_is_an_error(is_error: Any) -> None:
+def test_only_a_result_marked_as_an_error_is_an_error(is_error: Any) -> None:
     assert (
         results.call_result(results.ToolServerAnswer({"content": "no", "isError": is_error}), lambda _: "").error
         == "ToolError"
     )
 
 
-async def test_content_that_misses_its_output_schema_is_given_with_a_note() -> None:
+async def test_content_that_violates_its_output_schema_is_returned_with_a_note() -> None:
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
     tools = {"tools": [{**TOOLS[0], "outputSchema": schema}]}
     absent = await called(ByHand({"tools/list": tools, "tools/call": said("order placed")}))
@@ -177,7 +177,7 @@ async def test_an_answer_that_cannot_be_read_settles_its_call_with_what_came(ans
     assert made.state == "Succeeded" and "order pla" in made.text and "cannot be read" in made.text
 
 
-async def test_a_list_that_cannot_be_read_fails_at_once_with_the_reason() -> None:
+async def test_unreadable_list_fails_immediately_with_the_reason() -> None:
     server = ByHand({"tools/list": lambda message: [f'{{"jsonrpc":"2.0","id":{message["id"]},"result":{{"tools":[']})
 
     with anyio.fail_after(5):
@@ -204,14 +204,14 @@ async def test_answers_among_noise_and_in_batches_are_taken() -> None:
     assert (await called(ByHand({"tools/call": batched}))).text == "ok"
 
 
-async def test_an_error_of_any_code_is_the_servers_word_and_no_broken_connection() -> None:
+async def test_error_of_any_code_is_the_servers_answer_and_not_a_broken_connection() -> None:
     server = ByHand({"tools/call": lambda message: [error(message, -32000, "quota used up")]})
     async with connected(server) as link:
         fault = await asked(link, lambda: link.call(ECHO, None, {}))
         assert (str(fault), fault.reason, link.gone.is_set()) == ("quota used up", "ServerError", False)
 
 
-async def test_one_bad_tool_costs_that_tool_alone() -> None:
+async def test_invalid_tool_is_left_out_alone() -> None:
     bad: list[Any] = [
         {"name": 5},
         None,
@@ -237,7 +237,7 @@ async def test_one_bad_tool_costs_that_tool_alone() -> None:
         ([7, 8, None], 3),
     ],
 )
-async def test_a_listing_ends_when_its_cursor_comes_again(pages: list[Any], most: int) -> None:
+async def test_listing_ends_when_its_cursor_repeats(pages: list[Any], most: int) -> None:
     server = ByHand({})
     server.answers = {"tools/list": lambda message: [result(message, {"tools": TOOLS, "nextCursor": page()})]}
     left = iter(pages)
@@ -293,7 +293,7 @@ def test_a_resource_of_any_form_is_read(own: JsonObject, text: str) -> None:
     assert results.resource_text(own, lambda _: "b").split("\n")[0] == text
 
 
-async def test_a_list_that_is_not_there_costs_that_list_alone() -> None:
+async def test_missing_list_is_left_out_alone() -> None:
     able: JsonObject = {"tools": {}, "prompts": {}, "resources": {}}
     server = ByHand({"resources/list": {"resources": [{"uri": "x:y"}, {"name": "no address"}]}}, able)
     offer = await offered(server)
@@ -303,7 +303,7 @@ async def test_a_list_that_is_not_there_costs_that_list_alone() -> None:
     assert offer.missing == (("prompts/list", "Method not found"),)
 
 
-async def test_a_call_of_a_tool_that_is_not_there_is_told_why(tmp_path: Path) -> None:
+async def test_call_of_a_missing_tool_gets_the_reason(tmp_path: Path) -> None:
     big = {"name": "big", "description": "x" * 70_000}
     server = ByHand({"tools/list": {"tools": [big, *TOOLS]}})
     async with arena(tmp_path, start=server) as here:

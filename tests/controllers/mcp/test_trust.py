@@ -28,7 +28,7 @@ async def turned(here: Arena, *after: JsonObject) -> Resource:
     return here.store.view.list("approval")[0]
 
 
-async def test_a_tool_that_changes_its_words_is_withheld_and_says_so(tmp_path: Path) -> None:
+async def test_tool_whose_description_changes_is_withheld_and_reported(tmp_path: Path) -> None:
     async with arena(tmp_path, start=InProcess()) as here:
         approval = await turned(here, GO, BAD, DONE)
         what = approval.spec["what"]
@@ -53,7 +53,7 @@ async def test_a_yes_gives_it_back_and_clears_the_condition(tmp_path: Path) -> N
         assert await texts(here, "t.echo") == ["x"]
 
 
-async def test_a_no_keeps_it_away_and_is_not_asked_again(tmp_path: Path) -> None:
+async def test_refused_change_stays_withheld_and_is_not_asked_again(tmp_path: Path) -> None:
     async with arena(tmp_path, start=InProcess()) as here:
         approval = await turned(here, {"when": {"message": "go"}, **call("t.turn")}, GO, BAD, DONE)
         await here.gate.reject(approval.address, HUMAN_CLI)
@@ -84,7 +84,7 @@ async def test_tools_are_sorted_once_and_later_ones_come_last(tmp_path: Path) ->
         assert await texts(here, "t.aardvark") == ["aardvark"]
 
 
-async def test_what_was_agreed_holds_for_the_next_process_of_the_server(tmp_path: Path) -> None:
+async def test_accepted_tools_hold_for_the_next_process_of_the_server(tmp_path: Path) -> None:
     """A server may tell something else only after its restart."""
     async with arena(tmp_path, start=InProcess()) as here:
         approval = await turned(here, GO, DONE)

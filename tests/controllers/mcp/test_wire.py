@@ -42,7 +42,7 @@ def broken(line: str | bytes, dropped: int = 0) -> UnreadableMessage:
         ('{"jsonrpc":"2.0","id":3.0,"result":{"x":1}}', ""),
     ],
 )
-def test_a_message_is_read_whatever_stands_around_it(line: str, noise: str) -> None:
+def test_message_is_read_with_anything_around_it(line: str, noise: str) -> None:
     assert json_rpc.read_messages(line.encode()) == ([READ], noise)
 
 
@@ -77,7 +77,7 @@ def test_a_line_of_a_log_answers_nothing(line: str) -> None:
         ({"code": -32001, "message": "slow"}, json_rpc.UNKNOWN_ERROR, "slow"),
     ],
 )
-def test_an_error_has_a_code_and_words_whatever_the_server_wrote(error: Any, code: int, message: str) -> None:
+def test_error_has_a_code_and_a_message_for_any_reply_of_the_server(error: Any, code: int, message: str) -> None:
     (found,) = messages(json.dumps({"jsonrpc": "2.0", "id": 3, "error": error}))
 
     assert (found["error"]["code"], found["error"]["message"]) == (code, message)
@@ -105,7 +105,7 @@ def test_a_result_holds_what_a_log_can_hold(text: str, value: Any) -> None:
     encode(result)
 
 
-def test_deep_nesting_ends_in_words() -> None:
+def test_deep_nesting_fails_with_a_message() -> None:
     (found,) = messages('{"jsonrpc":"2.0","id":3,"result":' + '{"d":' * 300 + "1" + "}" * 301)
 
     encode(found)
@@ -126,17 +126,17 @@ def test_a_tower_that_no_parser_climbs_is_an_answer_that_cannot_be_read() -> Non
         ('{"jsonrpc":"2.0","id":3}', 3),
     ],
 )
-def test_a_broken_answer_says_which_request_it_belongs_to(line: str, id_: Any) -> None:
+def test_broken_answer_names_its_request(line: str, id_: Any) -> None:
     assert broken(line).id == id_
 
 
-def test_invalid_utf8_is_no_reason_to_lose_an_answer() -> None:
+def test_invalid_utf8_does_not_lose_an_answer() -> None:
     assert messages(ANSWER.replace("1}", '"\\u00fc"}').encode().replace(b"\\u00fc", b"\xfc"))[0]["result"] == {
         "x": "\ufffd"
     }
 
 
-def test_of_a_line_that_is_too_long_the_middle_is_left_out() -> None:
+def test_middle_of_a_too_long_line_is_left_out() -> None:
     lines = LineSplitter(1_000_000)
     begin, piece, end = b'{"jsonrpc":"2.0","id":7,"result":{"t":"', b"z" * 65_536, b'"}}'
     found = [
@@ -151,7 +151,7 @@ def test_of_a_line_that_is_too_long_the_middle_is_left_out() -> None:
     assert broken(long, dropped).id == 7 and messages(short) == [READ]
 
 
-def test_noise_that_is_too_long_is_no_answer() -> None:
+def test_noise_that_is_too_long_is_not_an_answer() -> None:
     assert json_rpc.read_messages(b"z" * 1000, 10)[0] == []
 
 

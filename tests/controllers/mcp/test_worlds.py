@@ -59,7 +59,7 @@ async def test_calls_change_one_world_that_all_servers_of_its_file_share(folder:
         assert rows["todos"]["todo-74"][0] == {"title": "Book Oak", "due": "", "done": True, "list": "work"}
 
 
-async def test_what_a_world_says_no_to_is_a_failed_call_with_its_words(folder: Path) -> None:
+async def test_refusal_of_a_world_is_a_failed_call_with_its_message(folder: Path) -> None:
     wrong = [call("calendar.update", id="evt-99"), BAD, call("calendar.update", when=3), BAD]
     async with arena(folder) as here:
         await here.apply(plan(SERVERS, *wrong, call("calendar.move", id="evt-12"), BAD, DONE))
@@ -71,7 +71,7 @@ async def test_what_a_world_says_no_to_is_a_failed_call_with_its_words(folder: P
         assert kept(here, "agent/.") == {}
 
 
-async def test_every_agent_has_a_world_of_its_own_and_every_run_of_it_begins_anew(folder: Path) -> None:
+async def test_every_agent_has_its_own_world_and_every_run_starts_a_new_one(folder: Path) -> None:
     add = call("todo.add", title="mine")
     agent: JsonObject = {"tools": ["todo"], "script": [add, add, DONE]}
     tasks = {"a": {"goal": "a", "agent": agent, "again": 0}, "b": {"goal": "b", "agent": agent}}
@@ -86,7 +86,7 @@ async def test_every_agent_has_a_world_of_its_own_and_every_run_of_it_begins_ane
         assert [*kept(here, "agent/a")["rows"]["todos"]] == ["todo-74", "todo-75"]
 
 
-async def test_another_owner_finds_the_world_as_the_calls_left_it(folder: Path) -> None:
+async def test_next_owner_finds_the_world_as_the_calls_left_it(folder: Path) -> None:
     gate = {"when": {"message": "go"}, "say": "on"}
     steps = [call("todo.add", title="one"), gate, call("todo.add", title="two"), call("todo.list", list="work"), DONE]
     text = plan(SERVERS, *steps)
@@ -111,7 +111,7 @@ CALLS: list[tuple[str, JsonObject]] = [
 
 
 @pytest.mark.process
-async def test_law_5_no_call_is_lost_and_none_happens_twice_wherever_the_owner_dies(tmp_path: Path) -> None:
+async def test_law_5_no_call_is_lost_or_repeated_wherever_the_owner_dies(tmp_path: Path) -> None:
     text = plan(SERVERS, *(call(tool, **arguments) for tool, arguments in CALLS), DONE)
     start = read_world(SHIPPED.read_bytes(), file=OFFICE).world
     assert start is not None
@@ -142,7 +142,7 @@ async def test_rights_and_denials_hold_for_simulated_tools(folder: Path) -> None
         assert here.state("task/.") == "done"
 
 
-async def test_what_is_laid_over_the_tables_is_found_by_the_agents_of_its_task_alone(folder: Path) -> None:
+async def test_overlay_of_the_tables_is_seen_by_the_agents_of_its_task_only(folder: Path) -> None:
     text = (folder / OFFICE).read_text()
     (folder / OFFICE).write_text(
         f"{text}overlays: {{early: {{events: {{evt-12: {{room: Oak}}, evt-13: null}}}}}}\nlaid: {{a: early}}\n"
@@ -175,7 +175,7 @@ async def test_what_is_laid_over_the_tables_is_found_by_the_agents_of_its_task_a
         ("world: w\ntools: {mail.get: {}}\n", "no tool in it begins with `calendar.`; there are mail"),
     ],
 )
-async def test_a_world_that_is_at_fault_is_said_to_be_and_its_agents_go_on_without_it(
+async def test_invalid_world_is_reported_and_its_agents_continue_without_it(
     folder: Path, content: str | None, why: str
 ) -> None:
     unknown: JsonObject = {"expect": {"error": "UnknownTool"}}
@@ -193,7 +193,7 @@ async def test_a_world_that_is_at_fault_is_said_to_be_and_its_agents_go_on_witho
         assert here.state("task/.") == "done"
 
 
-async def test_what_a_world_offers_is_written_once(folder: Path) -> None:
+async def test_offer_of_a_world_is_recorded_once(folder: Path) -> None:
     async with arena(folder) as here:
         await here.apply(plan(SERVERS, call("calendar.rooms"), OK, DONE))
         await here.until_state("task/.", "done", "failed")

@@ -74,7 +74,7 @@ async def test_law_3_a_second_reconcile_writes_nothing(plan: Plan) -> None:
         ("cancelled", "cancelled"),
     ],
 )
-async def test_the_plan_stands_as_its_root_task_does(plan: Plan, state: str, expected: str) -> None:
+async def test_plan_has_the_state_of_its_root_task(plan: Plan, state: str, expected: str) -> None:
     await plan.status("task/.", {"state": state, "why": "because"})
     await controller(plan).reconcile(ADDRESS)
     assert status(plan)["state"] == expected
@@ -93,7 +93,7 @@ async def test_a_plan_that_is_done_can_become_running_again(plan: Plan) -> None:
     assert status(plan)["conditions"]["Done"]["status"] == "False"
 
 
-async def test_a_task_that_comes_back_is_made_once_its_old_self_is_gone(plan: Plan) -> None:
+async def test_restored_task_is_created_once_the_old_one_is_deleted(plan: Plan) -> None:
     driver = controller(plan)
     await driver.reconcile(ADDRESS)
     old = plan.store.view.get("task/b")
@@ -120,7 +120,7 @@ async def test_a_new_owner_makes_what_is_missing(plan: Plan) -> None:
     assert plan.store.view.get("task/b") is not None
 
 
-async def test_what_the_gate_has_written_is_not_compiled_again(plan: Plan) -> None:
+async def test_document_written_by_the_gate_is_not_compiled_again(plan: Plan) -> None:
     compiled: list[JsonObject] = []
 
     def check(document: JsonObject) -> CheckedDocument:
@@ -135,7 +135,7 @@ async def test_what_the_gate_has_written_is_not_compiled_again(plan: Plan) -> No
     assert len(compiled) == 1, "a new owner cannot know what has become of the libraries"
 
 
-async def test_a_document_that_could_not_be_compiled_is_looked_at_again_once_it_was_patched(plan: Plan) -> None:
+async def test_document_that_could_not_be_compiled_is_retried_after_a_patch(plan: Plan) -> None:
     def check(document: JsonObject) -> CheckedDocument:
         is_broken = "c" not in document["tasks"]
         return small_language.check({**document, "nonsense": True} if is_broken else document)
@@ -148,7 +148,7 @@ async def test_a_document_that_could_not_be_compiled_is_looked_at_again_once_it_
     assert status(plan)["conditions"]["DocumentInvalid"]["status"] == "False"
 
 
-async def test_what_waits_for_a_person_is_named_with_the_command_that_answers(plan: Plan) -> None:
+async def test_pending_item_is_named_with_the_command_that_answers_it(plan: Plan) -> None:
     driver = controller(plan)
     verdict = await plan.patch(op("add", "/tasks/a/tasks", {"x": {"goal": "x"}}), by=agent("a"))
     assert isinstance(verdict, PatchHeld)
@@ -170,14 +170,14 @@ async def test_an_approval_goes_with_the_agent_that_asked(plan: Plan) -> None:
     assert plan.store.view.get(verdict.approval) is None
 
 
-async def test_a_rolled_back_file_is_said_to_be_held_back(plan: Plan) -> None:
+async def test_rolled_back_file_is_reported_as_held_back(plan: Plan) -> None:
     await plan.save({**FILE, "goal": "other"})
     await plan.gate.roll_back(1, HUMAN_CLI)
     await controller(plan).reconcile(ADDRESS)
     assert status(plan)["conditions"]["FileHeldBack"]["status"] == "True"
 
 
-async def test_a_plan_that_is_gone_needs_nothing(tmp_path: Path) -> None:
+async def test_deleted_plan_needs_nothing(tmp_path: Path) -> None:
     async with opened(tmp_path / "empty") as plan:
         await controller(plan).reconcile(ADDRESS)
         assert plan.rev == 0

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import anyio
 
-from tests.controllers.task.yard import spec, yard
+from tests.controllers.task.harness import harness, spec
 from tests.product import RunWork
 
 # Begins, waits to be let go, ends: `sh` reads a pipe that the test writes to, so that nothing polls.
@@ -15,7 +15,7 @@ COMMAND = "echo begin >> out; read line < gate; echo $line >> out"
 
 
 async def own(folder: Path, effect: str) -> None:
-    async with yard(folder) as here:
+    async with harness(folder) as here:
         here.apply(
             root=spec(), a=spec(RunWork(shell=COMMAND, effect=effect)), b=spec("echo b >> out", needs=("task/a",))
         )

@@ -7,8 +7,8 @@ import pytest
 from planloop.controllers.shared.workspace import WorkspaceFault
 from planloop.controllers.task.decide import decide_task
 from planloop.schemas import limits
+from tests.controllers.task.harness import sh, spec
 from tests.controllers.task.world import World, by_agent
-from tests.controllers.task.yard import sh, spec
 from tests.golden_text import said
 from tests.product import JsonObject
 
@@ -53,7 +53,7 @@ def test_a_claim_without_checks_is_accepted() -> None:
     assert status["result"]["text"] == "here it is"
 
 
-def test_a_claim_is_checked_freshly_and_a_refusal_says_what_fails() -> None:
+def test_claim_is_checked_again_and_a_refusal_names_the_failed_check() -> None:
     world = working(acceptance=(sh("x"), sh("y", "1")))
     world.agent("a", state="claimed", claim=claim("done"))
     world.settle()
@@ -78,7 +78,7 @@ def test_a_refused_agent_may_claim_again_and_every_check_runs_again() -> None:
     assert world["task/a"].status["verdict"]["claim"] == 2
 
 
-def test_a_task_fails_when_its_agent_has_no_claims_left() -> None:
+def test_task_fails_when_its_agent_has_no_claims_left() -> None:
     world = working(acceptance=(sh("x"),))
     for seq in range(1, limits.CLAIMS_REJECTED_MAX + 1):
         assert world.state("a") == "running"
@@ -88,7 +88,7 @@ def test_a_task_fails_when_its_agent_has_no_claims_left() -> None:
     assert world.says("a") == "failed ChecksFailing"
 
 
-def test_an_agent_that_gives_up_fails_its_task_with_its_own_words() -> None:
+def test_agent_that_gives_up_fails_its_task_with_its_own_words() -> None:
     world = working()
     world.agent("a", state="claimed", claim=claim("fail", result="no compiler here"))
     world.settle()
@@ -155,7 +155,7 @@ def test_an_agent_that_removes_its_failed_child_is_accepted() -> None:
     assert world.state("a") == "done"
 
 
-def test_a_new_goal_is_no_restart_for_a_running_agent_nor_once_it_has_met_it() -> None:
+def test_new_goal_does_not_restart_a_running_agent_even_once_it_is_met() -> None:
     world = working()
     world.change("a", goal="another", notes="and this")
     world.settle()
@@ -167,7 +167,7 @@ def test_a_new_goal_is_no_restart_for_a_running_agent_nor_once_it_has_met_it() -
     assert (world.state("a"), world["task/a"].status["incarnation"]) == ("done", 1)
 
 
-def test_a_new_goal_begins_a_done_task_again() -> None:
+def test_new_goal_restarts_a_done_task() -> None:
     world = working()
     world.agent("a", state="claimed", claim=claim("done"))
     world.settle()
@@ -177,7 +177,7 @@ def test_a_new_goal_begins_a_done_task_again() -> None:
     assert (world.state("a"), go(world)) == ("running", 2)
 
 
-def test_an_edited_mind_ends_the_old_run_first() -> None:
+def test_edited_decider_ends_the_old_run_first() -> None:
     world = working()
     world.mind("a", [{"say": "hello"}])
     world.settle()
@@ -187,7 +187,7 @@ def test_an_edited_mind_ends_the_old_run_first() -> None:
     assert (world.state("a"), go(world)) == ("running", 2)
 
 
-def test_a_paused_agent_is_called_back_and_goes_on_in_the_same_incarnation() -> None:
+def test_paused_agent_is_stopped_and_continues_in_the_same_incarnation() -> None:
     world = working(pause=False)
     world.change("a", pause=True)
     world.settle()
@@ -197,7 +197,7 @@ def test_a_paused_agent_is_called_back_and_goes_on_in_the_same_incarnation() -> 
     assert (world.state("a"), go(world)) == ("running", 1)
 
 
-def test_a_cancelled_agent_is_called_back_and_the_task_is_cancelled_when_it_has_ended() -> None:
+def test_cancelled_agent_is_stopped_and_its_task_is_cancelled_at_its_end() -> None:
     world = working()
     world.change("a", cancel=True)
     world.settle()
@@ -217,9 +217,7 @@ def waiting_for(reason: str) -> JsonObject:
     ("state", "reason"),
     [("parked", "BudgetSpent"), ("blocked", "NoModel"), ("blocked", "AwaitingApproval"), ("blocked", "InDoubt")],
 )
-def test_an_agent_that_needs_somebody_else_blocks_its_task_which_says_why_and_what_helps(
-    state: str, reason: str
-) -> None:
+def test_agent_that_needs_an_operator_blocks_its_task_with_a_reason_and_a_fix(state: str, reason: str) -> None:
     world = working()
     world.agent("a", state=state, conditions=waiting_for(reason))
     world.settle()
@@ -233,7 +231,7 @@ def test_an_agent_that_needs_somebody_else_blocks_its_task_which_says_why_and_wh
     assert world.says("a") == "running Running"
 
 
-def test_an_agent_that_waits_for_its_like_keeps_its_task_running_which_says_for_whom() -> None:
+def test_agent_that_waits_for_another_agent_keeps_its_task_running_with_a_reason() -> None:
     world = working()
     world.agent("a", state="blocked", conditions=waiting_for("AwaitingLock"))
     world.settle()
@@ -246,7 +244,7 @@ def test_an_agent_that_waits_for_its_like_keeps_its_task_running_which_says_for_
     assert world.says("a") == "running Running"
 
 
-def test_a_task_whose_checks_failed_says_what_its_agent_works_on() -> None:
+def test_task_with_failed_checks_names_what_its_agent_works_on() -> None:
     world = working(acceptance=(sh("x"),))
     world.agent("a", state="claimed", claim=claim("done"))
     world.settle()
@@ -265,7 +263,7 @@ def test_the_verdict_is_part_of_what_wakes_the_agent() -> None:
     assert world["task/a"].signal != before
 
 
-def test_an_agent_at_work_is_not_begun_anew_where_its_edited_folder_leads_out() -> None:
+def test_running_agent_does_not_restart_when_its_edited_folder_leads_out() -> None:
     world = working()
     world.agent("a", state="idle")
     world.astray = WorkspaceFault("it leads out", "take the link away")
@@ -276,7 +274,7 @@ def test_an_agent_at_work_is_not_begun_anew_where_its_edited_folder_leads_out() 
     assert (world.says("a"), go(world)) == ("failed FolderLeadsOut", None)
 
 
-def test_the_folder_of_an_agent_at_work_is_looked_at_only_when_an_edit_begins_it_anew() -> None:
+def test_folder_of_a_running_agent_is_examined_only_when_an_edit_restarts_it() -> None:
     world = working()
     world.looks.clear()
 

@@ -25,7 +25,7 @@ from planloop.controllers.task.checks.run import (
 )
 from planloop.reconciler.effects.local_processes import LocalProcesses
 from planloop.schemas.checks.kinds import CHECK_KINDS, CheckKind, DeclaredCheck
-from tests.controllers.task.yard import ENV, sh
+from tests.controllers.task.harness import ENV, sh
 from tests.golden_text import said
 from tests.product import CheckSpec, RandomIds
 
@@ -73,7 +73,7 @@ async def test_sh_takes_a_program_with_arguments_and_keeps_the_whole_output(benc
     assert found.output.split()[-1] == b"5000"
 
 
-async def test_a_command_that_takes_too_long_is_an_error_and_its_group_is_gone(bench: CheckEnvironment) -> None:
+async def test_timed_out_command_is_an_error_and_its_group_is_ended(bench: CheckEnvironment) -> None:
     found = await find(bench, "sh", timeout_s=0.1, shell="sleep 600 & wait")
 
     assert found.result == "error"
@@ -106,7 +106,7 @@ READERS: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
         ("../beside.json", "../beside.json"),
     ],
 )
-async def test_a_link_that_leads_out_of_the_workspace_shows_a_check_nothing(
+async def test_link_out_of_the_workspace_shows_a_check_nothing(
     bench: CheckEnvironment, tmp_path_factory: pytest.TempPathFactory, path: str, link: str
 ) -> None:
     workspace, outside = Path(bench.cwd), tmp_path_factory.mktemp("outside")
@@ -125,7 +125,7 @@ async def test_a_link_that_leads_out_of_the_workspace_shows_a_check_nothing(
     assert "4711" not in f"{found}"
 
 
-async def test_a_workspace_that_changes_places_with_a_link_meanwhile_shows_a_check_nothing_behind_it(
+async def test_workspace_swapped_for_a_link_shows_a_check_nothing_behind_it(
     bench: CheckEnvironment, tmp_path: Path
 ) -> None:
     workspace, outside = Path(bench.cwd), tmp_path / "outside"
@@ -160,9 +160,7 @@ async def test_a_workspace_that_changes_places_with_a_link_meanwhile_shows_a_che
         said(seen.message)
 
 
-def test_a_link_that_comes_just_when_a_check_looks_is_not_followed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_link_made_during_a_check_is_not_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     workspace, opened, real_open = tmp_path / "a/b", list[str](), os.open
     (tmp_path / "outside/b").mkdir(parents=True)
     workspace.mkdir(parents=True)
@@ -183,7 +181,7 @@ def test_a_link_that_comes_just_when_a_check_looks_is_not_followed(
 
 
 @pytest.mark.parametrize("name", ["x", "../x", "../../x"])
-def test_a_file_beside_the_workspace_is_found_also_around_the_plans_folder(tmp_path: Path, name: str) -> None:
+def test_file_beside_the_workspace_is_found_around_the_plans_folder_too(tmp_path: Path, name: str) -> None:
     (tmp_path / "plan/work").mkdir(parents=True)
 
     with open_parent_folder(str(tmp_path / "plan/work"), name, no_links_from=str(tmp_path / "plan")) as spot:
@@ -207,14 +205,14 @@ async def test_a_link_that_stays_inside_is_followed_by_a_check(
     assert (await find(bench, kind, path=path, **arguments)).result == "pass"
 
 
-async def test_links_that_lead_in_a_ring_fail_a_check(bench: CheckEnvironment) -> None:
+async def test_circular_links_fail_a_check(bench: CheckEnvironment) -> None:
     Path(bench.cwd, "a").symlink_to("b")
     Path(bench.cwd, "b").symlink_to("a")
 
     assert [(await find(bench, kind, path="a", **arguments)).result for kind, arguments in READERS] == ["fail"] * 4
 
 
-async def test_require_file_wants_a_file_with_something_in_it(bench: CheckEnvironment) -> None:
+async def test_require_file_needs_a_non_empty_file(bench: CheckEnvironment) -> None:
     said((await find(bench, "require-file", path="README.md")).message)
     write(bench, "README.md", "")
     said((await find(bench, "require-file", path="README.md")).message)
@@ -255,7 +253,7 @@ async def test_a_pattern_that_would_take_years_is_stopped_at_its_time(bench: Che
 
 
 @pytest.mark.parametrize("kind", ["contains", "json"])
-async def test_a_pipe_that_nobody_writes_to_fails_at_once(bench: CheckEnvironment, kind: str) -> None:
+async def test_pipe_without_a_writer_fails_immediately(bench: CheckEnvironment, kind: str) -> None:
     os.mkfifo(Path(bench.cwd, "pipe"))
 
     found = await find(bench, kind, path="pipe", text="x", subset={})
@@ -267,7 +265,7 @@ async def test_a_pipe_that_nobody_writes_to_fails_at_once(bench: CheckEnvironmen
     ("kind", "words"),
     [("contains", "Too many levels"), ("json", "Too many levels"), ("require-file", "is not a regular file")],
 )
-async def test_a_link_that_leads_in_a_circle_is_no_file(bench: CheckEnvironment, kind: str, words: str) -> None:
+async def test_circular_link_is_not_a_file(bench: CheckEnvironment, kind: str, words: str) -> None:
     Path(bench.cwd, "a").symlink_to("b")
     Path(bench.cwd, "b").symlink_to("a")
 
@@ -276,13 +274,13 @@ async def test_a_link_that_leads_in_a_circle_is_no_file(bench: CheckEnvironment,
 
 
 @pytest.mark.parametrize("content", ["[" * 100_000, '{"a": 1e999}', '"\\ud800"'])
-async def test_json_that_nothing_can_hold_is_a_fail(bench: CheckEnvironment, content: str) -> None:
+async def test_unrepresentable_json_is_a_fail(bench: CheckEnvironment, content: str) -> None:
     write(bench, "p.json", content)
 
     assert (await find(bench, "json", path="p.json", subset={"a": 1})).result == "fail"
 
 
-async def test_json_wants_the_members_of_the_subset_and_allows_more(bench: CheckEnvironment) -> None:
+async def test_json_requires_the_members_of_the_subset_and_allows_more(bench: CheckEnvironment) -> None:
     write(bench, "p.json", '{"private": true, "scripts": {"test": "x"}, "list": [1, {"a": 2, "b": 3}]}')
 
     assert (await find(bench, "json", path="p.json", subset={"private": True})).result == "pass"
@@ -323,7 +321,7 @@ def site() -> Iterator[str]:
         thread.join()
 
 
-async def test_http_wants_the_status_the_text_and_the_members(bench: CheckEnvironment, site: str) -> None:
+async def test_http_requires_the_status_the_text_and_the_members(bench: CheckEnvironment, site: str) -> None:
     assert (await find(bench, "http", url=f"{site}/ok")).result == "pass"
     assert (await find(bench, "http", url=f"{site}/busy")).message == f"{site}/busy answers 503"
     assert (await find(bench, "http", url=f"{site}/busy", status=503)).result == "pass"
@@ -335,7 +333,7 @@ async def test_http_wants_the_status_the_text_and_the_members(bench: CheckEnviro
     assert (await find(bench, "http", url=f"{site}/busy", status=503, subset={})).result == "fail"
 
 
-async def test_http_tells_what_does_not_answer_from_what_cannot_be_asked(bench: CheckEnvironment) -> None:
+async def test_http_check_distinguishes_no_answer_from_an_invalid_request(bench: CheckEnvironment) -> None:
     with create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
 
@@ -360,7 +358,7 @@ async def test_port_holds_when_something_listens(bench: CheckEnvironment) -> Non
     assert (await find(bench, "port", port=port)).result == "fail"
 
 
-async def test_a_kind_that_is_not_run_is_an_error_and_never_a_pass(bench: CheckEnvironment) -> None:
+async def test_unsupported_kind_is_an_error_and_never_a_pass(bench: CheckEnvironment) -> None:
     assert (await find(bench, "judge", value={})).result == "error"
 
 

@@ -19,7 +19,7 @@ from planloop.reconciler.store.sqlite.sqlite_store import SqliteStore
 from planloop.schemas.objects.container import ContainerSpec, Health
 from tests import golden_text
 from tests.containers import engines
-from tests.controllers.task.yard import ENV
+from tests.controllers.task.harness import ENV
 from tests.product import (
     CheckSpec,
     ContainerCreation,
@@ -123,7 +123,7 @@ async def test_a_container_that_is_being_started_is_waited_for(store: SqliteStor
     assert [one.result for one in findings] == ["pass"]
 
 
-async def test_what_cannot_be_known_is_an_error_and_no_failure(store: SqliteStore, bench: CheckEnvironment) -> None:
+async def test_unknowable_result_is_an_error_and_not_a_failure(store: SqliteStore, bench: CheckEnvironment) -> None:
     nowhere = await find(replace(bench, containers=None), "container", name="db")
     missing = await find(bench, "container", name="db")
     stands(store, "preparing", why="pulling")
@@ -162,7 +162,7 @@ async def test_run_in_holds_when_the_command_inside_ends_well(
 @pytest.mark.parametrize(
     ("command", "timeout_s", "result"), [("sleep 4321", 0.3, "error"), ("kill -9 $$", 10.0, "fail")]
 )
-async def test_nothing_that_a_command_inside_started_outlives_it(
+async def test_processes_started_by_a_command_inside_end_with_it(
     inside: CheckEnvironment, engine: DockerEngine, command: str, timeout_s: float, result: str
 ) -> None:
     line = f"setsid sleep 4321 >/dev/null 2>&1 & {command}"
@@ -178,7 +178,7 @@ async def test_nothing_that_a_command_inside_started_outlives_it(
 
 
 @pytest.mark.engine
-async def test_what_an_owner_that_crashed_left_running_is_ended_by_the_next(
+async def test_check_left_running_by_a_crashed_owner_is_ended_by_the_next(
     inside: CheckEnvironment, engine: DockerEngine
 ) -> None:
     """Its command is found again by its mark, which is the same for the same check of the same task."""
@@ -194,7 +194,7 @@ async def test_what_an_owner_that_crashed_left_running_is_ended_by_the_next(
     assert found.result == "fail", found.output
 
 
-async def test_an_agent_is_told_how_the_containers_of_its_task_are(store: SqliteStore) -> None:
+async def test_agent_is_told_the_state_of_its_tasks_containers(store: SqliteStore) -> None:
     stands(store, "unhealthy", "id", why="no answer on 6379")
     other = ContainerSpec(image="x", task="a/b")
     store.propose(RecordDraft("plan.patched", "human:file", DB, (Put("container/own", Uid("o"), other.to_json()),)))

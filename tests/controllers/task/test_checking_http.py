@@ -14,8 +14,8 @@ from aiohttp import web
 
 from planloop.controllers.task.checks.run import CheckEnvironment, CheckFinding, run_check
 from planloop.reconciler.effects.local_processes import LocalProcesses
+from tests.controllers.task.harness import ENV
 from tests.controllers.task.served import answering, serving
-from tests.controllers.task.yard import ENV
 from tests.golden_text import said
 from tests.product import CheckSpec, Json, JsonObject, RandomIds
 
@@ -137,7 +137,7 @@ WRONG: dict[str, tuple[Serves, str]] = {
 
 
 @pytest.mark.parametrize("serves", RIGHT.values(), ids=RIGHT)
-async def test_every_right_echo_holds_whatever_its_path_and_its_shape(bench: CheckEnvironment, serves: Serves) -> None:
+async def test_every_correct_echo_passes_for_any_path_and_shape(bench: CheckEnvironment, serves: Serves) -> None:
     async with serves() as url:
         found = await find(bench, url=url, steps=ECHO, repeat=OFTEN)
 
@@ -148,7 +148,7 @@ async def test_every_right_echo_holds_whatever_its_path_and_its_shape(bench: Che
 
 
 @pytest.mark.parametrize(("serves", "words"), WRONG.values(), ids=WRONG)
-async def test_an_echo_that_only_seems_right_fails_and_says_at_what(
+async def test_almost_correct_echo_fails_and_names_the_step(
     bench: CheckEnvironment, serves: Serves, words: str
 ) -> None:
     async with serves() as url:
@@ -159,7 +159,7 @@ async def test_an_echo_that_only_seems_right_fails_and_says_at_what(
     assert found.probes > 0
 
 
-async def test_nonces_are_those_that_were_given_and_a_repeat_has_its_own(bench: CheckEnvironment) -> None:
+async def test_nonces_are_the_given_ones_and_a_repeat_has_its_own(bench: CheckEnvironment) -> None:
     heard: list[str] = []
 
     async def listen(request: web.Request) -> web.Response:
@@ -179,7 +179,7 @@ async def test_nonces_are_those_that_were_given_and_a_repeat_has_its_own(bench: 
     assert (nothing.result, nothing.probes) == ("error", 0)
 
 
-async def test_what_an_answer_had_is_kept_for_later_steps_with_its_type_and_cookies_too(
+async def test_values_of_a_response_are_kept_for_later_steps_with_type_and_cookies(
     bench: CheckEnvironment,
 ) -> None:
     async def make(request: web.Request) -> web.Response:
@@ -221,7 +221,7 @@ async def test_what_an_answer_had_is_kept_for_later_steps_with_its_type_and_cook
         ({"x": 1}, {"headers": {"{{kept.id}}": "x"}}),
     ],
 )
-async def test_what_an_answer_had_is_no_pattern_and_makes_no_error(
+async def test_text_of_a_response_is_not_a_pattern_and_causes_no_error(
     bench: CheckEnvironment, kept: object, expected: dict[str, object]
 ) -> None:
     async def make(_: web.Request) -> web.Response:
@@ -259,7 +259,7 @@ async def test_an_address_that_an_answer_made_impossible_is_its_doing(bench: Che
     assert found.result == "fail", found.message
 
 
-async def test_what_an_answer_had_is_found_again_within_texts_and_expressions(bench: CheckEnvironment) -> None:
+async def test_values_of_a_response_are_found_within_texts_and_expressions(bench: CheckEnvironment) -> None:
     async def show(_: web.Request) -> web.Response:
         return web.json_response({"id": "a.b (c) - d", "list": [1, "/x/"], "say": "id a.b (c) - d!"})
 
@@ -327,7 +327,7 @@ async def dripping() -> AsyncIterator[str]:
         yield url
 
 
-async def test_an_answer_without_end_is_bounded_in_bytes_and_one_that_never_comes_in_time(
+async def test_endless_answer_is_bounded_in_bytes_and_a_missing_one_in_time(
     bench: CheckEnvironment,
 ) -> None:
     async def flood(request: web.Request) -> web.StreamResponse:
@@ -352,7 +352,7 @@ async def test_a_program_too_slow_for_all_repeats_fails(bench: CheckEnvironment)
     said(found.message)
 
 
-async def test_who_could_not_be_asked_was_not_looked_at(bench: CheckEnvironment) -> None:
+async def test_unreachable_server_counts_as_not_probed(bench: CheckEnvironment) -> None:
     with create_server(("127.0.0.1", 0)) as listener:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
 

@@ -20,9 +20,9 @@ from planloop.schemas import limits
 from tests import golden_text
 from tests.controllers.task import chats
 from tests.controllers.task.chats import Chats, at
+from tests.controllers.task.harness import ENV
 from tests.controllers.task.served import answering
 from tests.controllers.task.web.sites import CRASH
-from tests.controllers.task.yard import ENV
 from tests.product import CheckSpec, Json, JsonObject, RandomIds
 
 pytestmark = pytest.mark.anyio
@@ -59,7 +59,7 @@ async def find(bench: CheckEnvironment, timeout_s: float = 60.0, **arguments: An
 
 
 @pytest.mark.parametrize("serves", chats.RIGHT.values(), ids=chats.RIGHT)
-async def test_every_right_chat_holds_whatever_its_path_and_its_frames(bench: CheckEnvironment, serves: Chats) -> None:
+async def test_every_correct_chat_passes_for_any_path_and_frames(bench: CheckEnvironment, serves: Chats) -> None:
     async with serves() as url:
         found = await find(bench, url=url)
 
@@ -116,7 +116,7 @@ async def test_a_chat_that_is_wrong_in_one_thing_fails_at_that(
     assert found.probes > 0
 
 
-async def test_a_frame_that_comes_while_the_wait_ends_is_heard() -> None:
+async def test_frame_that_arrives_as_the_wait_ends_is_received() -> None:
     bob = SocketClient("bob", ExchangeTranscript())
 
     async def send() -> None:
@@ -154,7 +154,7 @@ async def test_a_message_names_the_time_only_when_it_has_passed(
     )
 
 
-async def test_what_one_try_left_behind_helps_no_other(bench: CheckEnvironment) -> None:
+async def test_leftovers_of_one_try_do_not_help_another(bench: CheckEnvironment) -> None:
     async with at("/ws", chats.Memory)() as url:
         given = await find(bench, url=url, steps=IN_VAIN, nonces={"hi": "0123456789ab", "b": "ba9876543210"})
 
@@ -164,7 +164,7 @@ async def test_what_one_try_left_behind_helps_no_other(bench: CheckEnvironment) 
     assert len(set(said)) == 3
 
 
-async def test_who_was_dropped_comes_back_and_who_greets_is_let_in(bench: CheckEnvironment) -> None:
+async def test_dropped_client_reconnects_and_a_client_that_greets_is_admitted(bench: CheckEnvironment) -> None:
     steps: list[JsonObject] = [
         {"drop": "bob"},
         {"ann": {"say": "{{nonce.hi}}"}},
@@ -204,7 +204,7 @@ async def test_the_page_is_watched_first_and_its_greeting_and_its_frames_are_lea
         ("no browser here", "error", "the page cannot be observed: no browser here"),
     ],
 )
-async def test_a_page_that_is_all_there_is_and_shows_no_socket_is_told_from_no_browser(
+async def test_complete_page_without_a_socket_is_distinguished_from_no_browser(
     bench: CheckEnvironment, seen: str | None, result: str, words: str
 ) -> None:
     async def seen_by(url: str, said: str, bench: CheckEnvironment, within_s: float) -> str | None:
@@ -252,7 +252,7 @@ async def test_a_page_that_makes_its_tab_crash_is_one_without_a_socket_and_makes
 
 @pytest.mark.browser
 @pytest.mark.timeout(120)
-async def test_a_page_that_sends_more_than_anybody_reads_is_watched_all_the_same(bench: CheckEnvironment) -> None:
+async def test_page_that_sends_too_much_is_still_watched(bench: CheckEnvironment) -> None:
     """Long frames are not messages, and the first hundred of the short ones are kept."""
     flood = "for (let i = 0; i < 5; i++) s.send('x'.repeat(1_000_000)); for (let i = 0; i < 200; i++) s.send('hi')"
     script = f"const s = new WebSocket(`ws://${{location.host}}/live`); s.onopen = () => {{ {flood} }}"
@@ -262,7 +262,9 @@ async def test_a_page_that_sends_more_than_anybody_reads_is_watched_all_the_same
     assert seen == PageSocket("/live", ("hi",) * limits.OBSERVED_FRAMES_MAX)
 
 
-async def test_without_a_browser_the_cure_is_told_and_nothing_is_left(bench: CheckEnvironment, tmp_path: Path) -> None:
+async def test_missing_browser_is_reported_with_its_fix_and_leaves_nothing(
+    bench: CheckEnvironment, tmp_path: Path
+) -> None:
     alone = replace(bench, env={"PATH": str(tmp_path)})
 
     assert await observe_page_socket("http://127.0.0.1:9/", "x", alone, 60.0) == NO_BROWSER
@@ -270,7 +272,7 @@ async def test_without_a_browser_the_cure_is_told_and_nothing_is_left(bench: Che
     assert await bench.processes.sweep(frozenset()) == []
 
 
-async def test_a_wrong_chat_whose_page_nobody_could_watch_is_an_error_and_a_right_one_a_pass(
+async def test_unwatchable_page_is_an_error_for_a_wrong_chat_and_a_pass_for_a_right_one(
     bench: CheckEnvironment,
 ) -> None:
     async def seen_by(url: str, said: str, bench: CheckEnvironment, within_s: float) -> str:
@@ -318,7 +320,7 @@ async def test_a_program_that_never_answers_the_handshake_fails_there(
 
 
 @pytest.mark.process
-async def test_a_program_whose_answers_do_not_come_fails_at_the_step_that_waits_for_them(
+async def test_program_without_answers_fails_at_the_step_that_waits_for_them(
     bench: CheckEnvironment,
 ) -> None:
     steps: list[JsonObject] = [{"ann": {"say": "hi"}}, {"bob": {"hears": "hi", "within": "15s"}}]
@@ -334,7 +336,7 @@ async def test_a_program_whose_answers_do_not_come_fails_at_the_step_that_waits_
 
 
 @pytest.mark.process
-async def test_a_program_that_reads_nothing_fails_and_keeps_nobody_waiting(bench: CheckEnvironment) -> None:
+async def test_program_that_reads_nothing_fails_without_delay(bench: CheckEnvironment) -> None:
     steps: list[JsonObject] = [{"ann": {"say": "x" * (16 << 20)}}, {"bob": {"hears": "x", "within": "30s"}}]
     async with at("/ws", chats.Unread)() as url:
         found = await find(
@@ -345,7 +347,7 @@ async def test_a_program_that_reads_nothing_fails_and_keeps_nobody_waiting(bench
     assert found.message.endswith("not done before the time limit of the check")
 
 
-async def test_nothing_listening_is_told_as_such_and_nobody_has_looked(bench: CheckEnvironment) -> None:
+async def test_missing_listener_is_reported_as_such_and_as_not_probed(bench: CheckEnvironment) -> None:
     with create_server(("127.0.0.1", 0)) as listener:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
 
@@ -377,7 +379,7 @@ async def test_a_pattern_that_filling_has_spoilt_is_an_error_and_no_fail(bench: 
         ({"any": True}, "", True),
     ],
 )
-def test_a_text_is_heard_anywhere_in_a_frame_and_a_pattern_is_held_to_all_of_it(
+def test_text_matches_anywhere_in_a_frame_and_a_pattern_must_match_all_of_it(
     pattern: Json, frame: str, is_one: bool
 ) -> None:
     assert frame_matches(pattern, frame) is is_one

@@ -6,8 +6,8 @@ import pytest
 
 from planloop.controllers.task.counters import TaskCounters
 from planloop.controllers.task.step import CheckJob, RunJob
+from tests.controllers.task.harness import sh, spec
 from tests.controllers.task.world import Crash, World
-from tests.controllers.task.yard import sh, spec
 from tests.product import SetStatus
 
 CODES = {"a": 0, "b": 1, "c/x": 0, "c/y": 0, "d": 0}
@@ -90,7 +90,7 @@ def test_the_plan_of_these_tests_takes_every_turn() -> None:
 
 
 @pytest.mark.parametrize("had_begun", [True, False], ids=["commands run on", "commands never began"])
-def test_law_5_a_crash_after_any_own_write_ends_in_the_same_state_with_as_many_runs(had_begun: bool) -> None:
+def test_law_5_crash_after_any_own_write_gives_the_same_state_and_number_of_runs(had_begun: bool) -> None:
     start = plan().folds
     for crash_after in range(start + 1, CLEAN.folds + 1):
         world = plan()

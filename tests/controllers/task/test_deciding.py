@@ -13,13 +13,13 @@ from planloop.schemas import limits
 from planloop.schemas.objects.budget import Budget
 from planloop.schemas.objects.lock import LockGrant
 from planloop.schemas.objects.sandbox import SandboxAvailability, SandboxRequest
+from tests.controllers.task.harness import sh, spec
 from tests.controllers.task.world import World
-from tests.controllers.task.yard import sh, spec
 from tests.golden_text import said
 from tests.product import ExitCause, Put, RunWork, SetStatus, Uid
 
 
-def test_an_empty_group_is_done_at_once() -> None:
+def test_empty_group_is_done_immediately() -> None:
     world = World(root=spec())
     world.settle()
     assert world.state(".") == "done"
@@ -74,7 +74,7 @@ def test_a_failed_branch_does_not_stop_an_independent_one() -> None:
     assert world.says(".") == "failed ChildrenFailed"
 
 
-def test_a_task_whose_need_failed_is_blocked_and_says_what_would_unblock_it() -> None:
+def test_task_with_a_failed_need_is_blocked_and_names_what_would_unblock_it() -> None:
     world = World(root=spec(), a=spec("false"), b=spec("true", needs=("task/a",)))
     world.settle()
     world.run("a", code=1)
@@ -85,7 +85,7 @@ def test_a_task_whose_need_failed_is_blocked_and_says_what_would_unblock_it() ->
     assert not any(way.startswith("or ") for way in condition["unblocks"])
 
 
-def test_what_needs_a_blocked_task_is_blocked_too_and_the_root_fails_in_the_end() -> None:
+def test_dependent_of_a_blocked_task_is_blocked_and_the_root_fails_in_the_end() -> None:
     world = World(
         root=spec(),
         a=spec("false"),
@@ -102,7 +102,7 @@ def test_what_needs_a_blocked_task_is_blocked_too_and_the_root_fails_in_the_end(
     assert world.says(".") == "failed ChildrenFailed"
 
 
-def test_a_failed_need_that_is_mended_lets_its_dependents_go() -> None:
+def test_failed_need_that_is_repaired_starts_its_dependents() -> None:
     world = World(root=spec(), a=spec("false"), b=spec("true", needs=("task/a",)))
     world.settle()
     world.run("a", code=1)
@@ -114,7 +114,7 @@ def test_a_failed_need_that_is_mended_lets_its_dependents_go() -> None:
     assert world.state(".") == "done"
 
 
-def test_a_failure_is_tried_again_with_a_new_incarnation_while_retries_are_left() -> None:
+def test_failure_is_retried_with_a_new_incarnation_while_retries_are_left() -> None:
     world = World(root=spec(), a=spec("flaky", retries=2))
     world.settle()
     world.run("a", code=1)
@@ -132,7 +132,7 @@ def test_a_failure_is_tried_again_with_a_new_incarnation_while_retries_are_left(
     assert world.says("a") == "failed CommandFailed"
 
 
-def test_a_pause_before_a_retry_ends_at_once_when_the_task_is_edited() -> None:
+def test_pause_before_a_retry_ends_immediately_when_the_task_is_edited() -> None:
     world = World(root=spec(), a=spec("flaky", retries=1))
     world.settle()
     world.run("a", code=1)
@@ -177,7 +177,7 @@ def test_active_time_is_counted_against_every_budget_above_and_waiting_is_not() 
     assert world.queued() == ["b"]
 
 
-def test_an_edited_command_that_runs_is_stopped_first_and_then_begun_anew() -> None:
+def test_edited_running_command_is_stopped_before_its_restart() -> None:
     world = World(root=spec(), a=spec("old"))
     world.settle()
     world.begin("a")
@@ -201,7 +201,7 @@ def test_hot_edits_of_a_running_command_leave_it_alone() -> None:
     assert len(world.plane.slots) == 1
 
 
-def test_a_new_goal_restarts_a_command_only_when_the_plan_says_so() -> None:
+def test_new_goal_restarts_a_command_only_when_the_plan_requires_it() -> None:
     world = World(root=spec(), a=spec("work", on_change="restart"))
     world.settle()
     world.begin("a")
@@ -209,7 +209,7 @@ def test_a_new_goal_restarts_a_command_only_when_the_plan_says_so() -> None:
     assert world.step("a").says.reason == "Restarting"
 
 
-def test_a_queued_command_that_is_edited_is_not_run_as_it_was() -> None:
+def test_queued_command_that_is_edited_does_not_run_in_its_old_form() -> None:
     world = World(root=spec(), a=spec("old"))
     world.settle()
     world.change("a", work=RunWork(shell="new"))
@@ -219,7 +219,7 @@ def test_a_queued_command_that_is_edited_is_not_run_as_it_was() -> None:
     assert world["task/a"].status["incarnation"] == 1
 
 
-def test_a_changed_priority_queues_a_waiting_command_anew() -> None:
+def test_changed_priority_requeues_a_waiting_command() -> None:
     world = World(root=spec(), a=spec("work"))
     world.settle()
     before = set(world.plane.jobs)
@@ -252,7 +252,7 @@ def test_a_task_added_to_a_finished_plan_starts_and_the_root_runs_again() -> Non
     assert world.state(".") == "done"
 
 
-def test_a_paused_task_does_not_start_and_goes_on_when_resumed() -> None:
+def test_paused_task_does_not_start_and_continues_when_resumed() -> None:
     world = World(root=spec(), a=spec("true", pause=True))
     world.settle()
     assert world.says("a") == "paused Paused"
@@ -311,7 +311,7 @@ def test_cancelling_a_parent_stops_its_children_first() -> None:
     assert (world.state("a/x"), world.state("a")) == ("cancelled", "cancelled")
 
 
-def test_what_is_done_stays_done_when_it_is_cancelled() -> None:
+def test_done_task_stays_done_when_it_is_cancelled() -> None:
     world = World(root=spec(), a=spec("true"))
     world.settle()
     world.run("a")
@@ -329,7 +329,7 @@ def test_pausing_a_plan_that_has_failed_changes_nothing() -> None:
     assert world.says(".") == "failed ChildrenFailed"
 
 
-def test_a_cancelled_task_that_is_wanted_again_begins_anew() -> None:
+def test_cancelled_task_that_is_wanted_again_restarts() -> None:
     world = World(root=spec(), a=spec("true", cancel=True))
     world.settle()
     world.change("a", cancel=False)
@@ -338,7 +338,7 @@ def test_a_cancelled_task_that_is_wanted_again_begins_anew() -> None:
     assert world.state("a") == "done"
 
 
-def test_what_needs_a_cancelled_task_is_blocked_and_says_so() -> None:
+def test_dependent_of_a_cancelled_task_is_blocked_with_the_reason() -> None:
     world = World(root=spec(), a=spec("true", cancel=True), b=spec("true", needs=("task/a",)))
     world.settle()
     assert world.says("b") == "blocked NeedsCancelled"
@@ -367,7 +367,7 @@ def test_a_removed_task_stops_and_goes_after_its_children() -> None:
     assert world.state(".") == "done"
 
 
-def test_a_removed_task_waits_for_its_agent_to_be_gone() -> None:
+def test_removed_task_waits_for_its_agents_removal() -> None:
     world = World(root=spec(), a=spec())
     world.settle()
     world.fold(SetStatus("task/a", world["task/a"].uid, {}))
@@ -377,7 +377,7 @@ def test_a_removed_task_waits_for_its_agent_to_be_gone() -> None:
     assert world.view.get("task/a") is None
 
 
-def test_a_command_lost_after_a_crash_is_in_doubt_and_never_run_twice() -> None:
+def test_command_lost_in_a_crash_is_unknown_and_never_run_twice() -> None:
     world = World(root=spec(), a=spec("push"))
     world.settle()
     call = world.begin("a")
@@ -389,7 +389,7 @@ def test_a_command_lost_after_a_crash_is_in_doubt_and_never_run_twice() -> None:
     assert task_standing(world["task/a"]) is TaskStanding.OPEN
 
 
-def test_a_command_in_doubt_that_happened_counts_as_done() -> None:
+def test_unknown_command_that_happened_counts_as_done() -> None:
     world = World(root=spec(), a=spec("push"))
     world.settle()
     call = world.begin("a")
@@ -400,7 +400,7 @@ def test_a_command_in_doubt_that_happened_counts_as_done() -> None:
     assert world.view.list("call") == []
 
 
-def test_a_command_in_doubt_that_did_not_happen_is_started_again_in_the_same_incarnation() -> None:
+def test_unknown_command_that_did_not_happen_restarts_in_the_same_incarnation() -> None:
     world = World(root=spec(), a=spec("push"))
     world.settle()
     call = world.begin("a")
@@ -421,7 +421,7 @@ def test_a_lost_command_that_may_run_again_does(effect: str) -> None:
     assert world.queued() == ["a"]
 
 
-def test_a_command_that_an_earlier_owner_left_is_adopted_though_the_task_is_paused() -> None:
+def test_command_of_an_earlier_owner_is_adopted_though_the_task_is_paused() -> None:
     world = World(root=spec(), a=spec("work"))
     world.settle()
     world.begin("a")
@@ -432,7 +432,7 @@ def test_a_command_that_an_earlier_owner_left_is_adopted_though_the_task_is_paus
     assert world.queued() == ["a"]
 
 
-def test_a_command_that_an_earlier_owner_left_is_stopped_when_the_task_is_cancelled() -> None:
+def test_command_of_an_earlier_owner_is_stopped_when_the_task_is_cancelled() -> None:
     world = World(root=spec(), a=spec("work"))
     world.settle()
     call = world.begin("a")
@@ -454,7 +454,7 @@ def stand(world: World, name: str, state: str, *, has_health: bool = False) -> N
     world.settle()
 
 
-def test_a_task_waits_for_its_containers_as_far_as_they_can_be() -> None:
+def test_task_waits_for_its_containers_while_they_can_still_start() -> None:
     world = World(root=spec(), a=spec("true", containers=("container/web", "container/db")))
     world.settle()
     assert world.says("a") == "waiting AwaitingContainers"
@@ -468,7 +468,7 @@ def test_a_task_waits_for_its_containers_as_far_as_they_can_be() -> None:
     assert world.says("a") == "waiting Queued"
 
 
-def test_a_task_that_waits_for_containers_tells_them_so_until_it_has_begun() -> None:
+def test_task_that_waits_for_containers_keeps_them_wanted_until_it_starts() -> None:
     world = World(root=spec(), a=spec("true", containers=("container/web",)), b=spec("true", needs=("task/a",)))
     world.settle()
     assert world["task/a"].status["signal"] == {"containers": True}
@@ -478,7 +478,7 @@ def test_a_task_that_waits_for_containers_tells_them_so_until_it_has_begun() -> 
     assert not world["task/a"].status.get("signal") and world["task/a"].status["stage"]
 
 
-def test_a_task_without_a_sandbox_to_have_stays_so_when_the_container_of_it_goes() -> None:
+def test_task_without_its_sandbox_stays_blocked_when_the_container_is_removed() -> None:
     """Else it would take heart with each that goes because the plan is over, and the plan with it, without end."""
     world = World(root=spec(), a=spec("true", containers=("container/box",)))
     world.fold(Put("agent/a", Uid("g"), {"sandbox": {"container": "box"}}))
@@ -510,7 +510,7 @@ def test_a_plan_fails_for_a_missing_sandbox_only_once_it_was_tried_again() -> No
         assert (world.says("a"), world.says(".")) == ("blocked NoSandbox", expected)
 
 
-def test_a_plan_of_containers_lasts_as_long_as_they_do() -> None:
+def test_plan_of_containers_lasts_as_long_as_they_do() -> None:
     world = World(root=spec(containers=("container/web", "container/job")))
     world.settle()
     assert world.says(".") == "running ContainersRunning"
@@ -562,7 +562,7 @@ def test_a_task_asks_for_its_locks_last_and_starts_when_it_holds_all() -> None:
 
 
 @pytest.mark.parametrize("retries", [0, 1])
-def test_a_command_that_may_begin_again_ends_where_its_folder_leads_out_with_a_cure(retries: int) -> None:
+def test_rerunnable_command_ends_with_a_fix_where_its_folder_leads_out(retries: int) -> None:
     world = World(root=spec(), a=spec("true", cwd="work", retries=retries))
     world.settle()
     call = world.begin("a")

@@ -6,8 +6,8 @@ import pytest
 
 from planloop.controllers.task.decide import explain_task
 from planloop.controllers.task.step import TaskExplanation
+from tests.controllers.task.harness import sh, spec
 from tests.controllers.task.world import World
-from tests.controllers.task.yard import sh, spec
 from tests.golden_text import said
 from tests.product import ExitCause, TaskState
 
@@ -30,7 +30,7 @@ def test_a_command_that_may_start_waits_for_a_slot() -> None:
     assert told(world, "a").reason == "Queued"
 
 
-def test_a_running_command_is_running_though_nobody_here_sees_its_job() -> None:
+def test_running_command_is_running_though_its_job_is_not_seen_here() -> None:
     world = World(root=spec(), a=spec("true"))
     world.settle()
     world.begin("a")
@@ -38,14 +38,14 @@ def test_a_running_command_is_running_though_nobody_here_sees_its_job() -> None:
     assert told(world, "a").state is TaskState.RUNNING
 
 
-def test_a_task_below_a_paused_one_says_which_command_resumes_it() -> None:
+def test_task_below_a_paused_one_names_the_command_that_resumes_it() -> None:
     world = World(root=spec(), a=spec(pause=True), a_b=spec("true", pause=True))
     world.settle()
 
     assert told(world, "a/b").unblocks == ("plan resume task/a",)
 
 
-def test_a_retry_says_what_failed_until_it_begins() -> None:
+def test_retry_names_the_failure_until_it_starts() -> None:
     world = World(root=spec(), a=spec("flaky", retries=1))
     world.settle()
     world.run("a", code=1)
@@ -54,7 +54,7 @@ def test_a_retry_says_what_failed_until_it_begins() -> None:
     said(told(world, "a").message, "flaky")
 
 
-def test_a_failed_task_tells_why_and_how_to_go_on() -> None:
+def test_failed_task_gives_the_reason_and_how_to_continue() -> None:
     world = World(root=spec(), a=spec("flaky"))
     world.settle()
     world.run("a", code=1)
@@ -85,7 +85,7 @@ def test_a_parent_names_a_child_for_what_became_of_it() -> None:
 
 
 @pytest.mark.parametrize("name", ["a", "b", "c", "d", "."])
-def test_what_is_told_is_what_the_controller_would_write(name: str) -> None:
+def test_explanation_equals_what_the_controller_would_write(name: str) -> None:
     world = World(
         root=spec(),
         a=spec("push"),

@@ -13,7 +13,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from tests.controllers.task.yard import Yard, spec, yard
+from tests.controllers.task.harness import Harness, harness, spec
 from tests.product import Put, RecordDraft, RunWork
 
 pytestmark = pytest.mark.anyio
@@ -39,14 +39,14 @@ def let_go(folder: Path) -> None:
     (folder / "gate").write_text("end\n")
 
 
-async def when(here: Yard, holds: Callable[[], bool]) -> None:
+async def when(here: Harness, holds: Callable[[], bool]) -> None:
     with anyio.fail_after(45):
         await here.until(holds)
 
 
 async def test_a_running_command_is_adopted_and_run_once(tmp_path: Path) -> None:
     with killed_owner(tmp_path):
-        async with yard(tmp_path, epoch=2) as here:
+        async with harness(tmp_path, epoch=2) as here:
             assert here.state("task/a") == "running"
             let_go(tmp_path)
             await when(here, lambda: here.state("task/.") == "done")
@@ -55,24 +55,24 @@ async def test_a_running_command_is_adopted_and_run_once(tmp_path: Path) -> None
     assert (tmp_path / "out").read_text().split() == ["begin", "end", "b"]
 
 
-async def test_a_command_that_ended_while_nobody_owned_the_plan_is_not_run_again(tmp_path: Path) -> None:
+async def test_command_that_ended_without_an_owner_is_not_run_again(tmp_path: Path) -> None:
     with killed_owner(tmp_path):
         let_go(tmp_path)
         lines = tmp_path / "out"
         with anyio.fail_after(45):
             while "end" not in lines.read_text():
                 await anyio.lowlevel.checkpoint()
-        async with yard(tmp_path, epoch=2) as here:
+        async with harness(tmp_path, epoch=2) as here:
             await when(here, lambda: here.state("task/.") == "done")
             assert here.task("task/a").status["incarnation"] == 1
 
     assert lines.read_text().split() == ["begin", "end", "b"]
 
 
-async def test_a_command_killed_with_its_owner_is_in_doubt_and_not_run_again(tmp_path: Path) -> None:
+async def test_command_killed_with_its_owner_is_unknown_and_not_run_again(tmp_path: Path) -> None:
     with killed_owner(tmp_path):
         kill_group(tmp_path)
-        async with yard(tmp_path, epoch=2) as here:
+        async with harness(tmp_path, epoch=2) as here:
             await when(here, lambda: here.state("task/a") == "blocked")
             await here.settled()
             assert here.reason("task/a") == "InDoubt"
@@ -83,7 +83,7 @@ async def test_a_command_killed_with_its_owner_is_in_doubt_and_not_run_again(tmp
 async def test_an_idempotent_command_killed_with_its_owner_is_run_again(tmp_path: Path) -> None:
     with killed_owner(tmp_path, "idempotent"):
         kill_group(tmp_path)
-        async with yard(tmp_path, epoch=2) as here:
+        async with harness(tmp_path, epoch=2) as here:
             await when(here, lambda: here.lines("out").count("begin") == 2)
             let_go(tmp_path)
             await when(here, lambda: here.state("task/.") == "done")
@@ -91,7 +91,7 @@ async def test_an_idempotent_command_killed_with_its_owner_is_run_again(tmp_path
 
 async def test_a_command_left_running_is_stopped_when_its_task_was_cancelled(tmp_path: Path) -> None:
     with killed_owner(tmp_path):
-        async with yard(tmp_path, epoch=2) as here:
+        async with harness(tmp_path, epoch=2) as here:
             task = here.task("task/a")
             cancelled = {**task.spec, "cancel": True}
             put = Put(task.address, task.uid, cancelled, task.refs, task.owner, task.finalizers)
@@ -126,20 +126,20 @@ def kill_group(folder: Path) -> None:
 
 async def stop_an_owner(folder: Path, effect: str) -> None:
     """An owner that ends in good order while its command runs."""
-    async with yard(folder) as here:
+    async with harness(folder) as here:
         here.apply(root=spec(), a=spec(RunWork(shell="echo begin >> out; exec sleep 600", effect=effect)))
         await when(here, lambda: here.lines("out") == ["begin"])
 
 
-async def test_a_command_cut_off_when_its_owner_stopped_is_in_doubt(tmp_path: Path) -> None:
+async def test_command_cut_off_when_its_owner_stopped_is_unknown(tmp_path: Path) -> None:
     await stop_an_owner(tmp_path, "once")
     assert labelled(tmp_path) == []
-    async with yard(tmp_path, epoch=2) as here:
+    async with harness(tmp_path, epoch=2) as here:
         await here.settled()
         assert (here.state("task/a"), here.reason("task/a")) == ("blocked", "InDoubt")
 
 
 async def test_an_idempotent_command_cut_off_when_its_owner_stopped_is_run_again(tmp_path: Path) -> None:
     await stop_an_owner(tmp_path, "idempotent")
-    async with yard(tmp_path, epoch=2) as here:
+    async with harness(tmp_path, epoch=2) as here:
         await when(here, lambda: here.lines("out") == ["begin", "begin"])

@@ -9,8 +9,8 @@ from planloop.reconciler.diff.differences import diff_objects
 from planloop.schemas.objects.budget import Budget
 from planloop.schemas.spec.tables import change_class
 from tests import rows
+from tests.controllers.task.harness import sh, spec
 from tests.controllers.task.world import World, by_agent
-from tests.controllers.task.yard import sh, spec
 from tests.product import RunWork, TaskSpec, WantedObject
 
 EDITS: dict[str, dict[str, Any]] = {
@@ -68,7 +68,7 @@ def restarts(world: World) -> bool:
 
 @rows.each("state", ["running", "done", "failed"])
 @rows.each("edit", EDITS)
-def test_an_edit_of_a_command_does_what_the_preview_said(edit: str, state: str) -> None:
+def test_edit_of_a_command_does_what_the_preview_showed(edit: str, state: str) -> None:
     world = command_in(state)
     expected = predicted(world, replace(world.specs["task/a"], **EDITS[edit]))
     world.change("a", **EDITS[edit])
@@ -78,7 +78,7 @@ def test_an_edit_of_a_command_does_what_the_preview_said(edit: str, state: str) 
 
 @rows.each("state", ["running", "done", "failed"])
 @rows.each("edit", [name for name in EDITS if name not in OF_COMMANDS])
-def test_an_edit_of_an_agents_task_does_what_the_preview_said(edit: str, state: str) -> None:
+def test_edit_of_an_agents_task_does_what_the_preview_showed(edit: str, state: str) -> None:
     world = agent_in(state)
     expected = predicted(world, replace(world.specs["task/a"], **EDITS[edit]))
     world.change("a", **EDITS[edit])

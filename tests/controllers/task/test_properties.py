@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from planloop.controllers.task.counters import TaskCounters
 from planloop.controllers.task.step import CheckJob, RunJob
 from tests import sets
+from tests.controllers.task.harness import sh, spec
 from tests.controllers.task.world import World
-from tests.controllers.task.yard import sh, spec
 from tests.product import TaskSpec
 
 NAMES = ("a", "b", "c", "a/x", "a/y", "b/x")

@@ -11,8 +11,8 @@ import pytest
 from planloop.controllers.task.observe import TaskObserver
 from planloop.reconciler.store import state_files
 from planloop.schemas.objects.budget import Budget
+from tests.controllers.task.harness import family, harness, is_alive, put, sh, spec
 from tests.controllers.task.world import World
-from tests.controllers.task.yard import family, is_alive, put, sh, spec, yard
 from tests.golden_text import said
 from tests.product import MemoryView, Move, Put, RecordDraft, Resource, RunWork
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def test_a_group_is_done_when_its_commands_are(tmp_path: Path) -> None:
-    async with yard(tmp_path) as here:
+    async with harness(tmp_path) as here:
         here.apply(root=spec(), a=spec("echo a >> out"), b=spec("echo b >> out", needs=("task/a",)))
         await here.until_state("task/.", "done", "failed")
         await here.settled()
@@ -30,7 +30,7 @@ async def test_a_group_is_done_when_its_commands_are(tmp_path: Path) -> None:
 
 
 async def test_a_folder_that_is_missing_is_made_for_commands_and_checks(tmp_path: Path) -> None:
-    async with yard(tmp_path) as here:
+    async with harness(tmp_path) as here:
         both = spec("pwd > here", cwd="build/out", acceptance=(sh("test -e here"),))
         group = spec(cwd="later", acceptance=(sh("true"),))
         here.apply(root=spec(), a=both, g=group, g_b=spec("true"))
@@ -43,7 +43,7 @@ async def test_a_folder_that_is_missing_is_made_for_commands_and_checks(tmp_path
 
 async def test_a_folder_that_cannot_be_made_ends_the_task_with_the_reason(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    async with yard(tmp_path) as here:
+    async with harness(tmp_path) as here:
         here.apply(root=spec(), a=spec("true", cwd="file/below"))
         await here.until_state("task/.", "done", "failed")
         await here.settled()
@@ -53,7 +53,7 @@ async def test_a_folder_that_cannot_be_made_ends_the_task_with_the_reason(tmp_pa
 
 
 async def test_a_command_costs_two_appends(tmp_path: Path) -> None:
-    async with yard(tmp_path) as here:
+    async with harness(tmp_path) as here:
         here.apply(root=spec(), a=spec("true"))
         await here.until_state("task/.", "done")
         await here.settled()
@@ -62,8 +62,8 @@ async def test_a_command_costs_two_appends(tmp_path: Path) -> None:
         assert mine == ["call.started", "call.settled"]
 
 
-async def test_a_task_whose_check_fails_has_failed_and_says_which_check(tmp_path: Path) -> None:
-    async with yard(tmp_path) as here:
+async def test_task_with_a_failed_check_has_failed_and_names_the_check(tmp_path: Path) -> None:
+    async with harness(tmp_path) as here:
         here.apply(root=spec(), a=spec("true", acceptance=(sh("echo no luck; exit 3"),)))
         await here.until_state("task/.", "done", "failed")
         await here.settled()
@@ -74,7 +74,7 @@ async def test_a_task_whose_check_fails_has_failed_and_says_which_check(tmp_path
 
 
 async def test_a_task_whose_check_holds_is_done(tmp_path: Path) -> None:
-    async with yard(tmp_path) as here:
+    async with harness(tmp_path) as here:
         here.apply(root=spec(), a=spec("touch made", acceptance=(sh("test -e made"), sh("true", "1"))))
         await here.until_state("task/.", "done", "failed")
         await here.settled()
@@ -84,7 +84,7 @@ async def test_a_task_whose_check_holds_is_done(tmp_path: Path) -> None:
 
 
 async def test_a_program_that_is_missing_fails_its_task_with_a_reason(tmp_path: Path) -> None:
-    async with yard(tmp_path) as here:
+    async with harness(tmp_path) as here:
         here.apply(root=spec(), a=spec(RunWork(argv=("no-such-program",))))
         await here.until_state("task/.", "failed")
 
@@ -92,7 +92,7 @@ async def test_a_program_that_is_missing_fails_its_task_with_a_reason(tmp_path: 
 
 
 async def test_law_3_a_second_look_at_a_settled_plan_writes_nothing(tmp_path: Path) -> None:
-    async with yard(tmp_path) as here:
+    async with harness(tmp_path) as here:
         here.apply(
             root=spec(), a=spec("true", acceptance=(sh("true"),)), b=spec("false"), c=spec("x", needs=("task/b",))
         )
@@ -107,7 +107,7 @@ async def test_law_3_a_second_look_at_a_settled_plan_writes_nothing(tmp_path: Pa
 
 
 async def test_law_4_an_edited_command_is_replaced_while_it_runs(tmp_path: Path) -> None:
-    async with yard(tmp_path) as here:
+    async with harness(tmp_path) as here:
         here.apply(root=spec(), a=spec("echo old >> out; exec sleep 600"))
         await here.until(lambda: here.lines("out") == ["old"])
         here.change("task/a", work=RunWork(shell="echo new >> out"))
@@ -119,7 +119,7 @@ async def test_law_4_an_edited_command_is_replaced_while_it_runs(tmp_path: Path)
 
 
 async def test_law_4_a_retry_that_waits_gives_way_to_an_edit(tmp_path: Path) -> None:
-    async with yard(tmp_path) as here:
+    async with harness(tmp_path) as here:
         here.apply(root=spec(), a=spec("exit 1", retries=40))
         await here.until(lambda: here.task("task/a").status.get("attempt", 1) >= 3)
         here.change("task/a", work=RunWork(shell="true"))
@@ -128,7 +128,7 @@ async def test_law_4_a_retry_that_waits_gives_way_to_an_edit(tmp_path: Path) -> 
 
 async def test_a_new_goal_budget_or_check_leaves_a_running_command_alone(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "gate")
-    async with yard(tmp_path) as here:
+    async with harness(tmp_path) as here:
         here.apply(root=spec(), a=spec("echo begin >> out; read x < gate"))
         await here.until(lambda: here.lines("out") == ["begin"])
         here.change("task/a", goal="another", acceptance=(sh("true"),), budget=Budget(time_s=60), priority=3)
@@ -141,7 +141,7 @@ async def test_a_new_goal_budget_or_check_leaves_a_running_command_alone(tmp_pat
 
 
 async def test_a_cancelled_task_takes_its_whole_process_group_with_it(tmp_path: Path) -> None:
-    async with yard(tmp_path) as here:
+    async with harness(tmp_path) as here:
         here.apply(root=spec(), a=spec("sleep 600 & echo $! >> out; wait"))
         await here.until(lambda: here.lines("out") != [])
         here.change("task/a", cancel=True)
@@ -151,7 +151,7 @@ async def test_a_cancelled_task_takes_its_whole_process_group_with_it(tmp_path: 
 
 
 async def test_a_removed_task_leaves_its_files_and_nothing_else(tmp_path: Path) -> None:
-    async with yard(tmp_path) as here:
+    async with harness(tmp_path) as here:
         here.apply(root=spec(), a=spec(), a_x=spec("echo begin >> out; exec sleep 600"), b=spec("true"))
         await here.until(lambda: here.lines("out") == ["begin"])
         here.apply(a=None)
@@ -164,7 +164,7 @@ async def test_a_removed_task_leaves_its_files_and_nothing_else(tmp_path: Path) 
 
 
 async def test_a_paused_plan_starts_nothing_until_it_is_resumed(tmp_path: Path) -> None:
-    async with yard(tmp_path) as here:
+    async with harness(tmp_path) as here:
         here.apply(root=spec(pause=True), a=spec("echo a >> out"))
         await here.until_state("task/.", "paused")
         await here.settled()
@@ -174,7 +174,7 @@ async def test_a_paused_plan_starts_nothing_until_it_is_resumed(tmp_path: Path) 
 
 
 async def test_commands_of_higher_priority_go_first(tmp_path: Path) -> None:
-    async with yard(tmp_path, parallel=1) as here:
+    async with harness(tmp_path, parallel=1) as here:
         order = {"low": -1, "middle": 0, "high": 5}
         tasks = {name: spec(f"echo {name} >> out", priority=order[name]) for name in order}
         here.apply(root=spec(pause=True), **tasks)
@@ -187,7 +187,7 @@ async def test_commands_of_higher_priority_go_first(tmp_path: Path) -> None:
 
 
 async def test_a_command_is_stopped_at_its_time_limit(tmp_path: Path) -> None:
-    async with yard(tmp_path) as here:
+    async with harness(tmp_path) as here:
         here.apply(root=spec(), a=spec(RunWork(shell="sleep 600", timeout_s=0.1)))
         await here.until_state("task/.", "failed")
 
@@ -195,7 +195,7 @@ async def test_a_command_is_stopped_at_its_time_limit(tmp_path: Path) -> None:
 
 
 async def test_a_command_is_stopped_when_the_time_of_a_budget_above_is_used_up(tmp_path: Path) -> None:
-    async with yard(tmp_path) as here:
+    async with harness(tmp_path) as here:
         here.apply(root=spec(budget=Budget(time_s=0.2)), a=spec("sleep 600"), b=spec("true", needs=("task/a",)))
         await here.until_state("task/.", "failed")
 
@@ -203,7 +203,7 @@ async def test_a_command_is_stopped_when_the_time_of_a_budget_above_is_used_up(t
 
 
 async def test_a_command_sees_a_clean_environment_with_the_labels_and_the_plans_own(tmp_path: Path) -> None:
-    async with yard(tmp_path) as here:
+    async with harness(tmp_path) as here:
         here.apply(root=spec(), a=spec(RunWork(argv=("/usr/bin/env",)), env={"CI": "1", "PLANLOOP_TASK": "forged"}))
         await here.until_state("task/.", "done")
         seen = dict(line.split("=", 1) for line in here.task("task/a").status["result"]["text"].splitlines())
@@ -221,7 +221,7 @@ async def test_a_command_sees_a_clean_environment_with_the_labels_and_the_plans_
 
 
 async def test_the_whole_output_is_kept_and_the_status_shows_head_and_tail(tmp_path: Path) -> None:
-    async with yard(tmp_path) as here:
+    async with harness(tmp_path) as here:
         here.apply(root=spec(), a=spec("seq 1 20000; exit 4"))
         await here.until_state("task/.", "failed")
         result = here.task("task/a").status["result"]
@@ -233,7 +233,7 @@ async def test_the_whole_output_is_kept_and_the_status_shows_head_and_tail(tmp_p
 
 
 async def test_files_of_ended_commands_are_cleared(tmp_path: Path) -> None:
-    async with yard(tmp_path) as here:
+    async with harness(tmp_path) as here:
         here.apply(root=spec(), a=spec("echo a"), b=spec("echo b", acceptance=(sh("echo c"),)))
         await here.until_state("task/.", "done")
         await here.settled()
@@ -242,7 +242,7 @@ async def test_files_of_ended_commands_are_cleared(tmp_path: Path) -> None:
 
 
 async def test_law_5_the_start_of_a_command_is_durable_before_it_runs(tmp_path: Path) -> None:
-    async with yard(tmp_path) as here:
+    async with harness(tmp_path) as here:
         # The command itself reads the log: what it finds there was durable before it began.
         query = "select count(*) from log where type = 'call.started'"
         log = str(state_files.log_file(tmp_path / ".plan"))
@@ -255,7 +255,7 @@ async def test_law_5_the_start_of_a_command_is_durable_before_it_runs(tmp_path: 
 
 async def test_a_task_that_moves_while_its_command_runs_is_not_started_again(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "gate")
-    async with yard(tmp_path) as here:
+    async with harness(tmp_path) as here:
         here.apply(root=spec(), a=spec("echo begin >> out; read x < gate"))
         await here.until(lambda: here.lines("out") == ["begin"])
         old = here.task("task/a")
@@ -278,8 +278,8 @@ async def test_a_task_that_moves_while_its_command_runs_is_not_started_again(tmp
         assert here.lines("out") == ["begin"]
 
 
-async def test_a_healing_task_mends_what_was_broken_behind_its_back(tmp_path: Path) -> None:
-    async with yard(tmp_path) as here:
+async def test_healing_task_repairs_later_damage(tmp_path: Path) -> None:
+    async with harness(tmp_path) as here:
         check = (sh("test -e made"),)
         here.apply(root=spec(), a=spec("touch made; echo ran >> out", acceptance=check, heal=True, heal_every_s=0.05))
         await here.until_state("task/.", "done")

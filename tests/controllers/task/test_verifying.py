@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from tests.controllers.task.harness import sh, spec
 from tests.controllers.task.world import World
-from tests.controllers.task.yard import sh, spec
 from tests.golden_text import said
 from tests.product import RunWork
 
@@ -21,7 +21,7 @@ def test_checks_run_after_the_work_and_all_must_hold() -> None:
     assert world["task/a"].status["conditions"]["Accepted"]["reason"] == "ChecksHold"
 
 
-def test_a_check_that_fails_fails_the_task_and_the_condition_says_how() -> None:
+def test_failed_check_fails_the_task_and_the_condition_gives_the_reason() -> None:
     world = World(root=spec(), a=spec("make", acceptance=(sh("x"),)))
     world.settle()
     world.run("a")
@@ -40,7 +40,7 @@ def test_a_check_that_could_not_run_does_not_count_as_holding() -> None:
     assert world.state("a") == "failed"
 
 
-def test_no_check_runs_after_a_command_that_failed() -> None:
+def test_no_check_runs_after_a_failed_command() -> None:
     world = World(root=spec(), a=spec("make", acceptance=(sh("x"),)))
     world.settle()
     world.run("a", code=2)
@@ -62,7 +62,7 @@ def test_a_retry_after_a_failing_check_runs_the_command_and_the_check_afresh() -
     assert world.state("a") == "done"
 
 
-def test_checks_that_hold_before_the_work_skip_it() -> None:
+def test_checks_that_pass_before_the_work_skip_it() -> None:
     world = World(root=spec(), a=spec("make", when="before", acceptance=(sh("x"),)))
     world.settle()
     assert world.checking("a") == ["0"]
@@ -71,7 +71,7 @@ def test_checks_that_hold_before_the_work_skip_it() -> None:
     assert world.state(".") == "done"
 
 
-def test_checks_that_do_not_hold_before_the_work_are_followed_by_it_and_run_again() -> None:
+def test_checks_that_fail_before_the_work_are_followed_by_it_and_run_again() -> None:
     world = World(root=spec(), a=spec("make", when="before", acceptance=(sh("x"),)))
     world.settle()
     world.finds("a", "fail")
@@ -100,7 +100,7 @@ def test_a_group_is_checked_after_its_children() -> None:
     assert world.says(".") == "failed ChecksFailing"
 
 
-def test_a_group_that_gets_a_child_while_it_is_checked_waits_for_it_and_is_checked_afresh() -> None:
+def test_group_that_gets_a_child_during_its_checks_waits_and_is_checked_again() -> None:
     world = World(root=spec(acceptance=(sh("x"),)), a=spec("true"))
     world.settle()
     world.run("a")
@@ -163,7 +163,7 @@ def test_a_check_that_is_edited_while_it_runs_is_run_as_it_now_is() -> None:
     assert world.state("a") == "done"
 
 
-def test_results_of_checks_that_are_no_longer_written_go() -> None:
+def test_results_of_removed_checks_are_deleted() -> None:
     world = World(root=spec(), a=spec("make", acceptance=(sh("x"), sh("y", "1"))))
     world.settle()
     world.run("a")
@@ -185,7 +185,7 @@ def test_after_a_crash_only_the_missing_results_are_run_again() -> None:
     assert world.checking("a") == ["1"]
 
 
-def test_a_healing_task_is_checked_at_its_interval_and_stays_done_meanwhile() -> None:
+def test_healing_task_is_checked_at_its_interval_and_stays_done() -> None:
     world = World(root=spec(), a=spec("make", acceptance=(sh("x"),), heal=True, heal_every_s=30))
     world.settle()
     world.run("a")

@@ -21,7 +21,7 @@ from planloop.controllers.task.observe import ObservedTask, TaskObserver
 from planloop.controllers.task.step import CheckJob, RunJob, StopJob, TaskJob, TaskStep
 from planloop.reconciler.effects import journal
 from planloop.reconciler.store.store import View
-from tests.controllers.task.yard import family, is_at, put
+from tests.controllers.task.harness import family, is_at, put
 from tests.product import (
     AgentWork,
     CallSpec,

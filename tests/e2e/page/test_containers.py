@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.e2e.container_harness import IMAGE, ContainerHarness, machines_address
 from tests.e2e.page import browsing
 from tests.e2e.page.conftest import Axe, Opened, Screens, Serve, Shot
-from tests.e2e.yards import IMAGE, Yard, machines_address
 from tests.fakes.model_server.running import started
 from tests.golden_text import said
 
@@ -79,9 +79,9 @@ def _engine() -> None:
 
 
 @pytest.fixture
-def at(yard: Yard) -> Iterator[Yard]:
-    with browsing.owned(yard.folder, PLAN):
-        yield yard
+def at(harness: ContainerHarness) -> Iterator[ContainerHarness]:
+    with browsing.owned(harness.folder, PLAN):
+        yield harness
 
 
 def fits(page: Page) -> None:
@@ -94,7 +94,7 @@ def fits(page: Page) -> None:
 
 
 def test_each_container_shows_its_state_and_conditions(
-    at: Yard, served: Serve, page: Page, shot: Shot, axe: Axe, screens: Screens
+    at: ContainerHarness, served: Serve, page: Page, shot: Shot, axe: Axe, screens: Screens
 ) -> None:
     page.goto(served(at.folder).at("/containers"))
 
@@ -120,7 +120,7 @@ def test_each_container_shows_its_state_and_conditions(
 
 
 def test_output_is_followed_and_older_lines_load_on_demand(
-    at: Yard, served: Serve, page: Page, shot: Shot, axe: Axe, screens: Screens
+    at: ContainerHarness, served: Serve, page: Page, shot: Shot, axe: Axe, screens: Screens
 ) -> None:
     page.goto(served(at.folder).at("/containers/service"))
     output = page.get_by_role("region", name="Output")
@@ -152,7 +152,9 @@ def test_output_is_followed_and_older_lines_load_on_demand(
     assert lines[2:] == [f"line {number} of many that come at once" for number in range(1, 9001)]
 
 
-def test_a_user_chats_with_the_agent_of_a_container(at: Yard, served: Serve, page: Page, shot: Shot, axe: Axe) -> None:
+def test_a_user_chats_with_the_agent_of_a_container(
+    at: ContainerHarness, served: Serve, page: Page, shot: Shot, axe: Axe
+) -> None:
     """As with `plan chat container/service`: with the keyboard, and live replies and calls."""
     page.goto(served(at.folder).at("/containers/service"))
     heard = page.get_by_role("log")
@@ -176,7 +178,7 @@ def test_a_user_chats_with_the_agent_of_a_container(at: Yard, served: Serve, pag
     expect(page.get_by_role("heading", level=1)).to_contain_text("unhealthy")
 
 
-def test_the_chat_ends_when_the_container_ends(at: Yard, served: Serve, page: Page) -> None:
+def test_the_chat_ends_when_the_container_ends(at: ContainerHarness, served: Serve, page: Page) -> None:
     page.goto(served(at.folder).at("/containers/service"))
     expect(page.get_by_role("log")).to_contain_text("I am there.")
 
@@ -185,7 +187,9 @@ def test_the_chat_ends_when_the_container_ends(at: Yard, served: Serve, page: Pa
     expect(page.get_by_label("Message to agent/keeper")).to_be_disabled()
 
 
-def test_a_read_only_link_follows_the_chat_but_cannot_send(at: Yard, served: Serve, page: Page, opened: Opened) -> None:
+def test_a_read_only_link_follows_the_chat_but_cannot_send(
+    at: ContainerHarness, served: Serve, page: Page, opened: Opened
+) -> None:
     links = served(at.folder)
     page.goto(links.at("/containers/service"))
     looking = opened(links.read_url.replace("/#", "/containers/service#"), viewport={"width": 360, "height": 780})
@@ -203,15 +207,17 @@ def test_a_read_only_link_follows_the_chat_but_cannot_send(at: Yard, served: Ser
 
 
 def test_a_reply_is_shown_while_the_model_writes_it(
-    yard: Yard, served: Serve, page: Page, tmp_path: Path, shot: Shot
+    harness: ContainerHarness, served: Serve, page: Page, tmp_path: Path, shot: Shot
 ) -> None:
     steps: list[dict[str, Any]] = [{"reply": {"text": STORY, "split": 10}, "hang": 3}]
     (tmp_path / "model").mkdir()
     with (
         started(steps, tmp_path / "model") as server,
-        browsing.owned(yard.folder, STORY_PLAN.format(image=IMAGE, url=server.url)),
+        browsing.owned(harness.folder, STORY_PLAN.format(image=IMAGE, url=server.url)),
     ):
-        page.goto(served(yard.folder).at("/containers/den"))
+        page.goto(served(harness.folder).at("/containers/den"))
         expect(page.get_by_role("log")).to_contain_text("once upon a time")
-        assert not [one for one in yard.folder.records() if "once" in str(one["data"].get("text"))], "in no record yet"
+        assert not [one for one in harness.folder.records() if "once" in str(one["data"].get("text"))], (
+            "in no record yet"
+        )
         shot(page, "container-writing")

@@ -33,7 +33,7 @@ def test_a_value_in_other_ids_is_the_same_and_its_ids_are_known_from_then_on(val
     assert known.theirs(f"call/{X}.1") == f"call/{A}.1"
 
 
-def test_an_id_stands_for_one_thing_only() -> None:
+def test_id_matches_one_counterpart_only() -> None:
     known = Equivalence()
     assert known.compared({"a": A}, {"a": X}) == []
     assert [one.path for one in known.compared({"a": A, "b": B}, {"a": Y, "b": X})] == ["/a", "/b"]
@@ -72,13 +72,13 @@ def test_times_and_revisions_are_no_difference(original: Json, replayed: Json) -
         ("x", "y", ""),
     ],
 )
-def test_anything_else_is(original: Json, replayed: Json, path: str) -> None:
+def test_any_other_difference_is_reported(original: Json, replayed: Json, path: str) -> None:
     (found,) = Equivalence().compared(original, replayed)
     assert found.path == path
     assert "→" in found.words()
 
 
-def test_times_are_taken_from_the_original_and_nothing_else() -> None:
+def test_only_times_are_taken_from_the_original() -> None:
     original = {"at": 1.5, "n": 1, "list": [{"s": 0.25}], "key": {A: 2.5}, "gone": 1.0}
     replayed = {"at": 9.5, "n": 2, "list": [{"s": 0.75}], "key": {X: 3.5}, "new": 4.5}
     known = Equivalence()

@@ -8,7 +8,7 @@ import pytest
 from planloop.owner.replay.play import VirtualLoop
 
 
-def test_a_year_of_sleep_is_over_at_once_and_in_order() -> None:
+def test_year_of_sleep_is_over_immediately_and_in_order() -> None:
     async def play() -> list[str]:
         seen: list[str] = []
 
@@ -24,7 +24,7 @@ def test_a_year_of_sleep_is_over_at_once_and_in_order() -> None:
     assert anyio.run(play, backend_options={"loop_factory": VirtualLoop}) == ["early at 60", "late at 31536000"]
 
 
-def test_a_timeout_comes_when_nothing_else_can() -> None:
+def test_timeout_happens_when_nothing_else_can() -> None:
     async def play() -> None:
         with anyio.fail_after(1_000):
             await anyio.sleep_forever()

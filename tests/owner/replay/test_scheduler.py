@@ -59,7 +59,7 @@ async def goes_on(story: ReplayHistory, key: str) -> bool:
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("answer", [REPLIED, failed("Overloaded")])
-async def test_a_request_that_was_answered_just_after_an_edit_is_not_called_off(answer: RecordDraft) -> None:
+async def test_request_answered_just_after_an_edit_is_not_cancelled(answer: RecordDraft) -> None:
     assert await goes_on(told(EDITED, answer), "mind:u:1.1")
 
 
@@ -67,10 +67,10 @@ async def test_a_request_that_was_answered_just_after_an_edit_is_not_called_off(
 @pytest.mark.parametrize(
     "what_came", [(failed("Cancelled"), ASKED, REPLIED), (ASKED, REPLIED), (TAKEN_OVER, REPLIED), ()]
 )
-async def test_a_request_that_was_called_off_in_the_original_is_called_off(what_came: tuple[RecordDraft, ...]) -> None:
+async def test_request_cancelled_in_the_original_is_cancelled(what_came: tuple[RecordDraft, ...]) -> None:
     assert not await goes_on(told(EDITED, *what_came), "mind:u:1.1")
 
 
 @pytest.mark.anyio
-async def test_jobs_that_ask_no_mind_are_called_off() -> None:
+async def test_jobs_that_ask_no_decider_are_cancelled() -> None:
     assert not await goes_on(told(EDITED, REPLIED), "call/c")

@@ -54,7 +54,7 @@ def _flushes_take(monkeypatch: pytest.MonkeyPatch, *took_s: float) -> None:
 
 
 @pytest.mark.anyio
-async def test_a_disk_is_tried_on_the_loop_and_left_for_a_thread_when_it_is_slow(
+async def test_disk_is_tried_on_the_loop_and_moved_to_a_thread_when_it_is_slow(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _flushes_take(monkeypatch, 10.0)
@@ -63,7 +63,7 @@ async def test_a_disk_is_tried_on_the_loop_and_left_for_a_thread_when_it_is_slow
 
 
 @pytest.mark.anyio
-async def test_a_slow_disk_that_has_become_fast_comes_back_to_the_loop_by_trials(
+async def test_slow_disk_that_became_fast_returns_to_the_loop_by_trials(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(log_writer, "LOOP_PAUSE_FLUSHES", 0)  # Each is a trial.
@@ -76,9 +76,7 @@ async def test_a_slow_disk_that_has_become_fast_comes_back_to_the_loop_by_trials
 
 
 @pytest.mark.anyio
-async def test_flushes_that_are_a_little_slow_make_a_slow_disk_when_there_are_several(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_several_slightly_slow_flushes_make_a_slow_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _flushes_take(monkeypatch, 0.0002, 0.01, 0.0002)
     assert await _places(tmp_path / "one", 6) == [True] * 6
 
@@ -87,9 +85,7 @@ async def test_flushes_that_are_a_little_slow_make_a_slow_disk_when_there_are_se
 
 
 @pytest.mark.anyio
-async def test_a_disk_that_stalls_once_is_left_alone_for_a_while(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_disk_that_stalls_once_is_avoided_for_a_while(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _flushes_take(monkeypatch, *[0.0002] * 7, 0.5, 0.0002)
 
     assert await _places(tmp_path, 12) == [True] * 8 + [False] * 4
@@ -118,7 +114,7 @@ def test_a_snapshot_that_is_due_and_finds_no_quiet_moment_is_asked_for_again_lat
 
 
 @pytest.mark.anyio
-async def test_what_is_proposed_in_one_turn_of_the_loop_is_one_commit(tmp_path: Path) -> None:
+async def test_records_proposed_in_one_turn_of_the_loop_are_one_commit(tmp_path: Path) -> None:
     log = Log()
     async with opened(tmp_path, log) as store:
         await store.append(made())
@@ -131,7 +127,7 @@ async def test_what_is_proposed_in_one_turn_of_the_loop_is_one_commit(tmp_path: 
 
 
 @pytest.mark.anyio
-async def test_what_nobody_waits_for_is_durable_soon_all_the_same(tmp_path: Path) -> None:
+async def test_record_without_a_waiter_is_durable_soon_too(tmp_path: Path) -> None:
     async with opened(tmp_path, Log()) as store:
         rev = store.propose(made())
         record = await anext(store.watch(0))
@@ -140,7 +136,7 @@ async def test_what_nobody_waits_for_is_durable_soon_all_the_same(tmp_path: Path
 
 
 @pytest.mark.anyio
-async def test_much_at_once_is_written_beside_the_loop_however_fast_the_disk(tmp_path: Path) -> None:
+async def test_large_batch_is_written_beside_the_loop_on_a_disk_of_any_speed(tmp_path: Path) -> None:
     log = Log()
     async with opened(tmp_path, log) as store:
         await store.append(made())
@@ -152,7 +148,7 @@ async def test_much_at_once_is_written_beside_the_loop_however_fast_the_disk(tmp
 
 
 @pytest.mark.anyio
-async def test_a_failure_reaches_who_waits_wherever_it_happened(tmp_path: Path) -> None:
+async def test_failure_reaches_waiters_wherever_it_happened(tmp_path: Path) -> None:
     async with opened(tmp_path, Log(crash_at=100)) as store:
         await store.append(made())
         for n in range(2, 100):
@@ -166,7 +162,7 @@ async def test_a_failure_reaches_who_waits_wherever_it_happened(tmp_path: Path) 
 
 
 @pytest.mark.anyio
-async def test_who_flushes_in_the_moment_of_a_failure_is_told_of_it(tmp_path: Path) -> None:
+async def test_flush_at_the_moment_of_a_failure_reports_it(tmp_path: Path) -> None:
     async with opened(tmp_path, Log(crash_at=100)) as store:
         await store.append(made())
         for n in range(2, 100):

@@ -132,7 +132,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.anyio
-async def test_a_full_disk_fails_every_writer_with_a_cure_and_loses_nothing(small_disk: Path) -> None:
+async def test_full_disk_fails_every_writer_with_a_fix_and_loses_nothing(small_disk: Path) -> None:
     acknowledged, said = failed(small_disk, size=2_000)
     assert acknowledged
     golden_text.said(said["hint"])
@@ -183,7 +183,7 @@ async def test_a_folder_without_write_permission_is_named(closed_folder: Path) -
     assert "writable" in caught.value.hint
 
 
-def test_reading_where_nothing_was_applied_says_so(tmp_path: Path) -> None:
+def test_reading_where_nothing_was_applied_is_reported(tmp_path: Path) -> None:
     with pytest.raises(StoreFailed, match="no log") as caught, backend.open_log(tmp_path) as log:
         log.load()
     assert "plan apply" in caught.value.hint
@@ -206,7 +206,7 @@ async def test_law_7_an_owner_that_was_replaced_can_write_no_more(tmp_path: Path
 
 
 @pytest.mark.anyio
-async def test_law_1_nothing_is_acknowledged_into_a_log_that_was_taken_away(tmp_path: Path) -> None:
+async def test_law_1_nothing_is_acknowledged_into_a_removed_log(tmp_path: Path) -> None:
     async with SqliteStore.open(tmp_path / "p", clock=SystemClock(), epoch=1, inline=True) as store:
         await store.append(made())
         (tmp_path / "p").rename(tmp_path / "elsewhere")
@@ -269,9 +269,7 @@ async def test_damage_is_found_at_its_first_revision(tmp_path: Path, statement: 
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("read_only", [False, True], ids=["owner", "reader"])
-async def test_law_1_a_record_that_was_damaged_behind_the_snapshot_is_found_when_the_log_is_opened(
-    tmp_path: Path, read_only: bool
-) -> None:
+async def test_law_1_record_damaged_behind_the_snapshot_is_found_at_opening(tmp_path: Path, read_only: bool) -> None:
     await _filled(tmp_path)
     _execute(tmp_path, "UPDATE log SET body = replace(body, '\"n\":4', '\"n\":5') WHERE rev = 5")
     with pytest.raises(StoreCorrupt) as caught:
@@ -334,7 +332,7 @@ async def test_snapshot_of_an_older_version_without_a_sum_is_read_and_gets_one(t
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("content", [b"", b"hello", b"\0" * 8192])
-async def test_a_log_that_is_no_database_is_named(tmp_path: Path, content: bytes) -> None:
+async def test_log_that_is_not_a_database_is_named(tmp_path: Path, content: bytes) -> None:
     await _filled(tmp_path)
     state_files.log_file(tmp_path).write_bytes(content)
     with pytest.raises(StoreCorrupt):

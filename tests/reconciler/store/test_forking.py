@@ -23,7 +23,7 @@ def forked(*objects: Resource) -> MemoryView:
     return view
 
 
-def test_a_lock_is_held_by_the_copy_of_its_holder_and_its_lease_is_as_old_as_it_was() -> None:
+def test_lock_is_held_by_the_copy_of_its_holder_with_an_unchanged_lease() -> None:
     holder = LockGrant("agent/a", AGENT, 1, "write", 4_900.0, 33, "turn", "r", 4_950.0, 35)
     waiter = LockRequest("agent/b", "write", 4_990.0)
     status: JsonObject = {

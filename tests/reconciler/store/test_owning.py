@@ -45,7 +45,7 @@ def test_epochs_count_up_with_every_owner(tmp_path: Path) -> None:
     assert [take(tmp_path / "plan") for _ in range(3)] == [1, 2, 3]
 
 
-def test_two_at_once_one_owns_and_the_other_is_told_the_pid(tmp_path: Path) -> None:
+def test_one_of_two_concurrent_owners_wins_and_the_other_gets_its_pid(tmp_path: Path) -> None:
     process, pid, epoch = holder(tmp_path)
     with process:
         with pytest.raises(NotOwner) as caught:
@@ -69,7 +69,7 @@ def test_an_owner_killed_with_9_is_replaced(tmp_path: Path) -> None:
     assert take(tmp_path) == epoch + 1
 
 
-def test_nobody_owns_what_was_never_applied(tmp_path: Path) -> None:
+def test_plan_that_was_never_applied_has_no_owner(tmp_path: Path) -> None:
     assert owner_lock.current_owner(tmp_path / "nowhere") is None
 
 
@@ -87,7 +87,7 @@ async def test_a_deleted_owner_file_does_not_take_the_epoch_back(tmp_path: Path)
     assert record.draft.data["epoch"] == record.epoch == 2
 
 
-def test_a_spoilt_owner_file_is_written_anew(tmp_path: Path) -> None:
+def test_damaged_owner_file_is_rewritten(tmp_path: Path) -> None:
     state_files.owner_file(tmp_path).write_text("[1, 2")
     assert take(tmp_path) == 1
 
@@ -119,5 +119,5 @@ tmpfs /tmp tmpfs rw 0 0
         ("/tmp/plan", None),
     ],
 )
-def test_network_file_systems_are_told_by_the_closest_mount(path: str, system: str | None) -> None:
+def test_network_file_systems_are_detected_by_the_closest_mount(path: str, system: str | None) -> None:
     assert owner_lock.network_file_system(Path(path), MOUNTS) == system

@@ -137,7 +137,7 @@ async def test_law_11_the_tail_that_an_opening_folds_is_bounded(tmp_path: Path) 
 
 
 @pytest.mark.anyio
-async def test_a_past_fold_is_the_same_from_wherever_it_goes_on(tmp_path: Path) -> None:
+async def test_past_fold_is_the_same_from_every_starting_point(tmp_path: Path) -> None:
     for name in ("one", "other"):
         async with opened(tmp_path / name, options=StoreOptions(snapshot_every=10)) as store:
             await store.append(made())
@@ -206,7 +206,7 @@ async def mirrored(folder: Path, spoil: Callable[[Path], object]) -> list[int]:
     ],
     ids="whole gone empty torn nothing-whole behind torn-ahead no-json no-record changed".split(),
 )
-async def test_law_1_the_mirror_is_caught_up_or_written_anew(tmp_path: Path, spoil: Callable[[Path], object]) -> None:
+async def test_law_1_mirror_is_caught_up_or_rewritten(tmp_path: Path, spoil: Callable[[Path], object]) -> None:
     assert await mirrored(tmp_path, spoil) == [1, 2, 3, 4, 5, 6]
 
 
@@ -235,7 +235,7 @@ async def test_a_mirror_that_cannot_be_written_does_not_stop_the_log(tmp_path: P
 
 
 @pytest.mark.anyio
-async def test_a_line_longer_than_what_is_read_at_once_is_found_again(tmp_path: Path) -> None:
+async def test_line_longer_than_one_read_is_found_again(tmp_path: Path) -> None:
     async with opened(tmp_path) as store:
         await store.append(made(text="x" * 200_000))
     async with opened(tmp_path) as store:

@@ -13,7 +13,7 @@ from planloop.server.bench import bench_presenter, case_presenter
 from planloop.server.bench.run_folder import ReportsFolder, RunName
 from planloop.server.bench.run_library import RunLibrary
 from planloop.server.bench.suites import SuiteLibrary
-from tests.e2e import benches
+from tests.e2e import bench_suite
 from tests.e2e.folder import Folder
 
 RUN = RunName("mixed", "first")
@@ -22,7 +22,7 @@ RUN = RunName("mixed", "first")
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = Folder(tmp_path_factory.mktemp("bench"))
-    benches.lay(folder)
+    bench_suite.lay(folder)
     said = folder.run("bench", "run", "suite.yaml", "--model", "oracle", "--model", "nop", "--name", "first")
     assert said.code == 0, said.text
     return folder.path

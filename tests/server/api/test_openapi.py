@@ -40,7 +40,7 @@ def test_the_types_of_the_page_are_made_of_the_description(is_updating: bool) ->
 
 
 @rows.each("row", TABLE, ids=lambda row: f"{row.method} {row.path}")
-def test_every_row_names_models_and_says_what_it_takes(row: Operation) -> None:
+def test_every_row_names_models_and_its_parameters(row: Operation) -> None:
     assert validation.model_or_union(row.answer) is not None
     assert (row.method == "POST") is bool(row.request)
     assert not row.request or validation.model_or_union(row.request) is not None
@@ -59,7 +59,7 @@ def test_no_two_models_have_one_name() -> None:
     assert sorted(found) == sorted(set(found))
 
 
-def test_no_two_rows_are_for_the_same() -> None:
+def test_no_two_rows_have_one_route() -> None:
     assert len({(row.method, row.path, row.door) for row in TABLE}) == len(TABLE)
     assert len({row.name for row in TABLE}) == len(TABLE)
 

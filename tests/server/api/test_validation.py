@@ -92,7 +92,7 @@ OP = {"op": "add", "path": "/goal", "value": 1}
         ("POST", "send", b" " * (BODY_BYTES_MAX + 1), 413, "the body is larger than 48 MiB"),
     ],
 )
-async def test_what_does_not_fit_is_turned_away(
+async def test_invalid_request_is_rejected(
     tmp_path: Path, method: str, path: str, body: Json, status: int, words: str
 ) -> None:
     sent: dict[str, Any] = {"data": io.BytesIO(body)} if isinstance(body, bytes) else {"json": body}
@@ -105,7 +105,7 @@ async def test_what_does_not_fit_is_turned_away(
 
 
 @pytest.mark.anyio
-async def test_what_fits_comes_through_as_it_was_sent(tmp_path: Path) -> None:
+async def test_valid_request_comes_through_unchanged(tmp_path: Path) -> None:
     body = {"ops": [OP], "reason": "", "base_rev": 3}
     async with door(tmp_path) as session:
         async with session.get("objects/lock/src/%C3%BC%20b?at=7") as answer:

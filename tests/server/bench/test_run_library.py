@@ -14,7 +14,7 @@ from planloop.server.bench import bench_presenter, case_presenter
 from planloop.server.bench.run_folder import ReportsFolder, RunName, run_name
 from planloop.server.bench.run_library import RunLibrary
 from planloop.server.bench.suites import SuiteLibrary
-from tests.e2e import benches
+from tests.e2e import bench_suite
 from tests.e2e.folder import Folder
 from tests.product import CommandError
 from tests.product import CommandExit as Exit
@@ -27,7 +27,7 @@ FIRST = RunName("mixed", "first")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Folder:
     """A folder with two real runs of a small suite."""
     folder = Folder(tmp_path_factory.mktemp("bench"))
-    benches.lay(folder)
+    bench_suite.lay(folder)
     folder.write("hasty.yaml", HASTY)
     models = ("--model", "script:hasty.yaml", "--model", "oracle", "--model", "nop")
     for name in ("first", "second"):
@@ -48,7 +48,7 @@ def copy(folder: Folder, tmp_path: Path) -> Path:
 
 
 @pytest.mark.process
-def test_a_run_says_what_its_report_says(folder: Folder, library: RunLibrary) -> None:
+def test_run_shows_the_figures_of_its_report(folder: Folder, library: RunLibrary) -> None:
     """One implementation of the statistics: the figures are those of `plan bench report`, to the digit."""
     said = bench_presenter.run_json(library, FIRST)["report"]["sections"][0]
     report = json.loads(folder.run("bench", "report", "mixed/first", "-o", "json").out)["suites"]["mixed"]
@@ -72,7 +72,7 @@ def test_runs_are_compared_on_the_keys_that_they_share(library: RunLibrary) -> N
 
     (pair,) = section["pairs"]
     assert {pair["a"], pair["b"]} == {"hasty (first)", "hasty (second)"}
-    assert pair["cases"] == benches.CASES
+    assert pair["cases"] == bench_suite.CASES
     assert pair["difference"] == 0.0
     low, high = pair["interval"]
     assert low < 0 < high
@@ -110,13 +110,13 @@ def test_an_entry_has_its_prompt_calls_checks_and_transcript(library: RunLibrary
         ("~", "x"),
     ],
 )
-def test_what_is_no_name_of_a_run_is_no_path_either(suite: str, run: str) -> None:
+def test_invalid_run_name_is_not_a_path(suite: str, run: str) -> None:
     with pytest.raises(CommandError) as halt:
         run_name(suite, run)
     assert halt.value.exit is Exit.NOT_FOUND
 
 
-def test_no_link_is_followed_wherever_it_lies(copy: Path, tmp_path: Path) -> None:
+def test_no_link_is_followed_anywhere(copy: Path, tmp_path: Path) -> None:
     """An agent that broke out of its workspace could put one there: it must not make the server read for it."""
     (tmp_path / "secret").write_text("hidden")
     (copy / "mixed" / "first" / "events.jsonl").unlink()
@@ -143,7 +143,7 @@ def test_no_link_is_followed_wherever_it_lies(copy: Path, tmp_path: Path) -> Non
             pass
 
 
-def test_a_pipe_in_the_place_of_a_file_holds_nobody_up(copy: Path) -> None:
+def test_pipe_in_the_place_of_a_file_blocks_nothing(copy: Path) -> None:
     events = copy / "mixed" / "first" / "events.jsonl"
     events.unlink()
     os.mkfifo(events)
@@ -152,7 +152,7 @@ def test_a_pipe_in_the_place_of_a_file_holds_nobody_up(copy: Path) -> None:
         pass
 
 
-def test_a_run_is_folded_on_as_its_events_come_and_anew_when_they_are_others(copy: Path) -> None:
+def test_run_is_folded_further_on_new_events_and_again_on_replaced_ones(copy: Path) -> None:
     """Live, torn in the middle of a line, and written anew: at each moment what stands in whole lines."""
     file = copy / "mixed" / "first" / "events.jsonl"
     content = file.read_bytes()
@@ -175,7 +175,7 @@ def test_a_run_is_folded_on_as_its_events_come_and_anew_when_they_are_others(cop
     assert bench_presenter.run_json(grown, FIRST)["seq"] == 1
 
 
-def test_events_that_no_run_writes_are_told_and_the_other_runs_stand(copy: Path) -> None:
+def test_unknown_events_are_reported_and_other_runs_are_kept(copy: Path) -> None:
     file = copy / "mixed" / "first" / "events.jsonl"
     lines = file.read_bytes().splitlines(keepends=True)
     file.write_bytes(b"".join([*lines[:3], *lines[4:]]))
@@ -200,14 +200,14 @@ def test_events_that_no_run_writes_are_told_and_the_other_runs_stand(copy: Path)
         (b"", case_presenter.TEXT_TYPES),
     ],
 )
-def test_a_blob_is_a_picture_a_text_or_nothing_that_anybody_runs(tmp_path: Path, content: bytes, media: str) -> None:
+def test_blob_is_a_picture_a_text_or_nothing_executable(tmp_path: Path, content: bytes, media: str) -> None:
     (tmp_path / "blob").write_bytes(content)
     with (tmp_path / "blob").open("rb") as file:
         assert case_presenter.media_of(file) == media
         assert file.read() == content
 
 
-def test_suites_of_the_folder_stand_beside_those_that_are_shipped(folder: Folder, tmp_path: Path) -> None:
+def test_suites_of_the_folder_are_listed_beside_the_shipped_ones(folder: Folder, tmp_path: Path) -> None:
     (tmp_path / "shop.plan.yaml").write_text("plan: shop\n")
     for name in ("suite.yaml", "shelf.yaml"):
         shutil.copy(folder.path / name, tmp_path)
@@ -217,10 +217,10 @@ def test_suites_of_the_folder_stand_beside_those_that_are_shipped(folder: Folder
 
     listed = {one["key"]: one for one in suites.listed()["suites"]}
     assert {"tool-calling", "suite.yaml", "bad/suite.yaml"} <= listed.keys()
-    assert listed["suite.yaml"]["cases"] == benches.CASES
+    assert listed["suite.yaml"]["cases"] == bench_suite.CASES
     assert listed["bad/suite.yaml"]["faults"]
     assert [one["case"] for one in suites.told("suite.yaml")["members"]] == ["writes", "calls", "says"]
-    (tmp_path / "suite.yaml").write_text(benches.SUITE.replace("  writes:", "  noted:"))
+    (tmp_path / "suite.yaml").write_text(bench_suite.SUITE.replace("  writes:", "  noted:"))
     assert next(one["case"] for one in suites.told("suite.yaml")["members"]) == "noted"
     with pytest.raises(CommandError):
         suites.told("../suite.yaml")

@@ -58,7 +58,7 @@ def test_a_suite_is_known_by_the_name_at_its_top(here: Path, text: str) -> None:
     assert set(suites.known_suites().own) == {"notes"}
 
 
-def test_a_folder_that_is_not_there_and_two_suites_of_one_name_are_told(here: Path) -> None:
+def test_missing_folder_and_two_suites_of_one_name_are_reported(here: Path) -> None:
     with pytest.raises(CommandError) as gone:
         suites.known_suites([Path("nowhere")])
     write(here / "a", "one")
@@ -72,7 +72,7 @@ def test_a_folder_that_is_not_there_and_two_suites_of_one_name_are_told(here: Pa
     assert all(one.value.hint for one in (gone, twice, shipped))
 
 
-def test_a_slip_in_a_name_is_told_what_was_meant(here: Path) -> None:
+def test_typo_in_a_name_gets_a_suggestion(here: Path) -> None:
     write(here / "suites", "notes")
     with pytest.raises(CommandError) as fault:
         suites.find_suites("ntoes", here)

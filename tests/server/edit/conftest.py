@@ -24,7 +24,7 @@ from planloop.server.gateway.replica import PlanReplica
 
 
 @dataclass(slots=True)
-class Room:
+class EditSession:
     """The plan at `place`, its file, a desk, and the draft that somebody has in the page."""
 
     place: PlanPaths
@@ -85,7 +85,7 @@ def told(model: str, answer: Any) -> Any:
     return answer
 
 
-Opened: TypeAlias = Callable[..., AbstractAsyncContextManager[Room]]
+Opened: TypeAlias = Callable[..., AbstractAsyncContextManager[EditSession]]
 
 
 @pytest.fixture
@@ -93,7 +93,7 @@ def opened(tmp_path: Path) -> Opened:
     """`opened(text, name="demo.plan.yaml")`: the plan with that text, as bytes or words, applied."""
 
     @asynccontextmanager
-    async def open_room(text: str | bytes, name: str = "demo.plan.yaml") -> AsyncIterator[Room]:
+    async def open_room(text: str | bytes, name: str = "demo.plan.yaml") -> AsyncIterator[EditSession]:
         path = tmp_path / name
         path.write_bytes(text if isinstance(text, bytes) else text.encode())
         file = plan_file.read_plan(path)
@@ -109,7 +109,7 @@ def opened(tmp_path: Path) -> Opened:
             group.start_soon(replica.run)
             desk = EditService(replica, OwnerProxy(replica))
             try:
-                yield Room(place, path, desk, replica)
+                yield EditSession(place, path, desk, replica)
             finally:
                 desk.close()
                 replica.close()

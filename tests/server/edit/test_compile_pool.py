@@ -24,11 +24,11 @@ def bench() -> Iterator[CompilePool]:
         yield made
 
 
-async def test_one_process_answers_for_one_text_after_another(bench: CompilePool) -> None:
+async def test_one_process_compiles_one_text_after_another(bench: CompilePool) -> None:
     assert await bench.run(os.getpid) == await bench.run(os.getpid) != os.getpid()
 
 
-async def test_one_that_dies_is_told_of_and_the_next_text_has_another(bench: CompilePool) -> None:
+async def test_worker_that_dies_is_reported_and_the_next_text_has_another(bench: CompilePool) -> None:
     before = await bench.run(os.getpid)
 
     with pytest.raises(CommandError, match="compiles the text ended"):
@@ -52,7 +52,7 @@ async def test_a_text_that_takes_too_long_takes_only_its_process_with_it(
     assert await bench.run(os.getpid) != before
 
 
-async def test_it_loads_nothing_from_the_folder_where_agents_write(
+async def test_process_loads_nothing_from_the_folder_where_agents_write(
     bench: CompilePool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("planloop.py", "pickle.py", "struct.py"):

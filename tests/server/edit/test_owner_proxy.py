@@ -21,45 +21,45 @@ pytestmark = pytest.mark.anyio
 
 
 async def test_the_file_gets_the_very_text_with_the_comments_that_were_typed(opened: Opened) -> None:
-    async with opened(PLAN) as room:
+    async with opened(PLAN) as session:
         mode = 0o640
-        room.file.chmod(mode)
-        await room.begin()
-        room.type('"first"   # quoted', '"mine"   # because')
-        await room.apply()
+        session.file.chmod(mode)
+        await session.begin()
+        session.type('"first"   # quoted', '"mine"   # because')
+        await session.apply()
 
-        said = await room.pull()
+        said = await session.pull()
 
         assert said["is_text"] is True
-        assert room.file.read_text() == PLAN.replace('"first"   # quoted', '"mine"   # because')
-        assert room.file.stat().st_mode & 0o777 == mode
-        assert await room.begin() == room.file.read_text(), "it is what others begin on now"
-        assert {path.name for path in room.file.parent.iterdir()} == {".plan", room.file.name}
+        assert session.file.read_text() == PLAN.replace('"first"   # quoted', '"mine"   # because')
+        assert session.file.stat().st_mode & 0o777 == mode
+        assert await session.begin() == session.file.read_text(), "it is what others begin on now"
+        assert {path.name for path in session.file.parent.iterdir()} == {".plan", session.file.name}
 
 
 async def test_without_the_text_only_the_values_are_written(opened: Opened) -> None:
-    async with opened(PLAN) as room:
-        await room.begin()
-        await room.goal("a", "theirs")
+    async with opened(PLAN) as session:
+        await session.begin()
+        await session.goal("a", "theirs")
 
-        said = await room.pull()
+        said = await session.pull()
 
         assert (said["is_text"], said["changed"]) == (False, 1)
-        assert room.file.read_text() == PLAN.replace('"first"', '"theirs"')
+        assert session.file.read_text() == PLAN.replace('"first"', '"theirs"')
 
 
 @pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
-async def test_ends_of_line_and_a_byte_order_mark_stay_as_they_are(opened: Opened, mark: bytes) -> None:
+async def test_line_ends_and_a_byte_order_mark_are_unchanged(opened: Opened, mark: bytes) -> None:
     crlf = mark + PLAN.replace("\n", "\r\n").encode()
-    async with opened(crlf) as room:
-        text = await room.begin()
-        room.draft["text"] = text.replace("\r\n", "\n")  # As an editor in a browser has it.
-        room.type('"first"', '"mine"   # because')
-        await room.apply()
+    async with opened(crlf) as session:
+        text = await session.begin()
+        session.draft["text"] = text.replace("\r\n", "\n")  # As an editor in a browser has it.
+        session.type('"first"', '"mine"   # because')
+        await session.apply()
 
-        assert (await room.pull())["is_text"] is True
+        assert (await session.pull())["is_text"] is True
 
-        assert room.file.read_bytes() == crlf.replace(b'"first"', b'"mine"   # because')
+        assert session.file.read_bytes() == crlf.replace(b'"first"', b'"mine"   # because')
 
 
 @pytest.mark.parametrize(
@@ -71,54 +71,56 @@ async def test_ends_of_line_and_a_byte_order_mark_stay_as_they_are(opened: Opene
         (None, Exit.NOT_FOUND, "no file"),
     ],
 )
-async def test_a_file_that_moved_is_left_alone(opened: Opened, content: str | None, exit_: Exit, words: str) -> None:
-    async with opened(PLAN) as room:
-        await room.begin()
-        room.type('"first"', '"mine"')
-        await room.apply()
+async def test_moved_file_is_left_alone(opened: Opened, content: str | None, exit_: Exit, words: str) -> None:
+    async with opened(PLAN) as session:
+        await session.begin()
+        session.type('"first"', '"mine"')
+        await session.apply()
         if content is None:
-            room.file.unlink()
+            session.file.unlink()
         else:
-            room.file.write_text(content)
+            session.file.write_text(content)
 
         with pytest.raises(CommandError, match=words) as stop:
-            await room.pull()
+            await session.pull()
 
         assert stop.value.exit == exit_
-        assert (room.file.read_text() if room.file.exists() else None) == content
-        assert room.live["tasks"]["a"]["goal"] == "mine"
+        assert (session.file.read_text() if session.file.exists() else None) == content
+        assert session.live["tasks"]["a"]["goal"] == "mine"
 
 
-async def test_what_others_wrote_into_the_file_since_stays_in_it(opened: Opened) -> None:
+async def test_lines_that_others_wrote_into_the_file_since_stay(opened: Opened) -> None:
     """The draft is of the file as it was: its text must not stand for the file that others saved meanwhile."""
-    async with opened(PLAN) as room:
-        await room.begin()
-        room.type('"first"', '"mine"')
-        await room.apply()
+    async with opened(PLAN) as session:
+        await session.begin()
+        session.type('"first"', '"mine"')
+        await session.apply()
         theirs = PLAN.replace("# the plan", "# the plan, with a note of theirs")
-        room.file.write_text(theirs)
-        file = plan_file.read_plan(room.file)
-        await OwnerProxy(room.replica).post("file", save_to_json(FileSave(room.file.name, file.content, file.document)))
+        session.file.write_text(theirs)
+        file = plan_file.read_plan(session.file)
+        await OwnerProxy(session.replica).post(
+            "file", save_to_json(FileSave(session.file.name, file.content, file.document))
+        )
 
-        assert (await room.pull())["is_text"] is False
+        assert (await session.pull())["is_text"] is False
 
-        assert room.file.read_text() == theirs.replace('"first"', '"mine"')
+        assert session.file.read_text() == theirs.replace('"first"', '"mine"')
 
 
-async def test_what_was_written_is_what_the_draft_goes_on_from_even_where_the_log_is_read_late(
+async def test_draft_continues_from_what_was_written_even_when_the_log_is_read_late(
     opened: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Otherwise the next comments that are typed would not get into the file: it would seem to be another's."""
     monkeypatch.setattr(owner_proxy, "SEEN_S", 0.05)
     monkeypatch.setattr(desks, "SEEN_S", 0.05)
-    async with opened(PLAN) as room:
-        await room.begin()
-        room.type("# the plan", "# our plan")
-        late = PlanReplica(room.place)
+    async with opened(PLAN) as session:
+        await session.begin()
+        session.type("# the plan", "# our plan")
+        late = PlanReplica(session.place)
         await late.load()  # And reads no more of the log.
-        room.desk = EditService(late, OwnerProxy(late))
+        session.desk = EditService(late, OwnerProxy(late))
 
-        said = await room.pull()
+        said = await session.pull()
 
         late.close()
-        assert (said["is_text"], said["blob"]) == (True, sha256_hex(room.file.read_bytes()))
+        assert (said["is_text"], said["blob"]) == (True, sha256_hex(session.file.read_bytes()))

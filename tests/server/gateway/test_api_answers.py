@@ -144,7 +144,7 @@ def test_objects_can_be_had_as_of_any_revision(site: Served) -> None:
     assert told(site.ask("GET", site.path(f"objects?at={now['rev'] + 1}")))[0] == 404
 
 
-def test_objects_come_in_pages_of_one_revision(site: Served) -> None:
+def test_objects_are_returned_in_pages_of_one_revision(site: Served) -> None:
     whole = found(site, "GET", "objects?kind=task,agent")
     pages = [found(site, "GET", "objects?kind=task,agent&limit=1")]
     while (last := pages[-1])["next"] is not None:
@@ -154,7 +154,7 @@ def test_objects_come_in_pages_of_one_revision(site: Served) -> None:
     assert [one for page in pages for one in page["objects"]] == whole["objects"]
 
 
-def test_a_long_text_comes_in_pages_that_cut_no_character(site: Served) -> None:
+def test_long_text_is_returned_in_pages_that_cut_no_character(site: Served) -> None:
     digest = found(site, "GET", "objects/task/long")["status"]["result"]["blob"]
     pages = [found(site, "GET", f"blobs/{digest}")]
     while (after := pages[-1]["next"]) is not None:
@@ -165,7 +165,7 @@ def test_a_long_text_comes_in_pages_that_cut_no_character(site: Served) -> None:
 
 
 @pytest.mark.parametrize("path", ["blobs/..%2F..%2Flinks.json", "blobs/links.json", "blobs/" + "0" * 64])
-def test_a_blob_is_named_by_its_digest_and_by_nothing_else(site: Served, path: str) -> None:
+def test_blob_is_named_by_its_digest_only(site: Served, path: str) -> None:
     assert site.ask("GET", site.path(path)).status == 404
 
 

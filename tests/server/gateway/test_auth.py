@@ -72,7 +72,7 @@ def test_an_address_is_ours_when_the_request_arrived_there(host: str, arrived_at
 @pytest.mark.parametrize(
     "name", ["", "http://", "ftp://box", "box/path", "box:port", "fd00::1", "a b", "user@box", "https://box/"]
 )
-def test_what_is_no_name_is_told(name: str) -> None:
+def test_invalid_name_is_reported(name: str) -> None:
     with pytest.raises(CommandError):
         site_names("http", 7077, [name])
 
@@ -89,7 +89,7 @@ def test_on_every_address_the_link_has_the_name_of_the_machine(done: Folder) -> 
         assert gateway.ask("GET", "/v1/session", headers=there, address="127.0.0.2").status == 200
 
 
-def test_an_ipv6_address_stands_in_brackets(done: Folder) -> None:
+def test_ipv6_address_is_in_brackets(done: Folder) -> None:
     with served(done.path, "--host", "::1") as gateway:
         assert gateway.netloc == f"[::1]:{gateway.port}"
         assert gateway.ask("GET", "/v1/session", address="::1").status == 200
@@ -113,9 +113,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return made, key
 
 
-def test_with_tls_it_is_told_and_listened_to_and_plain_http_gets_nothing(
-    done: Folder, certificate: tuple[Path, Path]
-) -> None:
+def test_tls_is_announced_and_served_and_plain_http_gets_nothing(done: Folder, certificate: tuple[Path, Path]) -> None:
     made, key = certificate
     trusting = ssl.create_default_context(cafile=str(made))
     with served(done.path, "--host", "0.0.0.0", "--tls-cert", str(made), "--tls-key", str(key)) as gateway:

@@ -11,7 +11,7 @@ import anyio
 import pytest
 
 from tests import golden_text
-from tests.e2e import benches
+from tests.e2e import bench_suite
 from tests.e2e.folder import Folder
 from tests.product import decode, sha256_hex
 from tests.server.gateway.gateways import Served, served
@@ -24,7 +24,7 @@ RUN = "/v1/runs/mixed/first"
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Folder:
     """Reports of a real run, and no plan; a secret lies beside them."""
     folder = Folder(tmp_path_factory.mktemp("bench"))
-    benches.lay(folder)
+    bench_suite.lay(folder)
     said = folder.run("bench", "run", "suite.yaml", "--model", "oracle", "--model", "nop", "--name", "first")
     assert said.code == 0, said.text
     folder.write("secret.json", '{"secret": "hidden"}')
@@ -45,7 +45,7 @@ def gateway(folder: Folder) -> Iterator[Served]:
     "path", ["/v1/suites", "/v1/runs", RUN, f"{RUN}/cases/writes", f"{RUN}/cases/writes?model=oracle&trial=1",
              "/v1/comparison?runs=mixed/first", f"{RUN}/blobs/{sha256_hex(SCRIPT)}", f"{RUN}/tail"]
 )  # fmt: skip
-def test_nothing_of_reports_is_told_without_a_token(gateway: Served, path: str) -> None:
+def test_reports_are_served_only_with_a_token(gateway: Served, path: str) -> None:
     assert gateway.ask("GET", path, token="").status == 401
     assert gateway.ask("POST", path, token=gateway.read, body=b"{}").status in (400, 403, 405)
 
@@ -92,14 +92,14 @@ def test_no_path_leaves_the_reports(gateway: Served, path: str) -> None:
     "path",
     [f"{RUN}/cases/writes?model=oracle&trial=x", f"{RUN}/tail?after=-1", "/v1/comparison", f"{RUN}/cases/none"],
 )
-def test_what_cannot_be_answered_is_refused_in_words(gateway: Served, path: str) -> None:
+def test_unanswerable_request_is_refused_with_a_message(gateway: Served, path: str) -> None:
     answer = gateway.ask("GET", path, token=gateway.read)
 
     assert 400 <= answer.status < 500
     assert answer.summary
 
 
-def test_what_an_agent_wrote_is_served_as_text_that_nobody_runs(gateway: Served) -> None:
+def test_text_of_an_agent_is_served_as_text_that_is_not_run(gateway: Served) -> None:
     answer = gateway.ask("GET", f"{RUN}/blobs/{sha256_hex(SCRIPT)}", token=gateway.read)
 
     assert answer.body == SCRIPT
@@ -108,9 +108,7 @@ def test_what_an_agent_wrote_is_served_as_text_that_nobody_runs(gateway: Served)
     assert "default-src 'none'" in answer.headers["content-security-policy"]
 
 
-def test_whoever_follows_a_run_is_told_what_is_written_and_goes_on_where_they_were(
-    gateway: Served, folder: Folder
-) -> None:
+def test_follower_of_a_run_gets_what_is_written_and_resumes_where_it_was(gateway: Served, folder: Folder) -> None:
     run = folder.path / "reports" / "mixed" / "grown"
     first = run.parent / "first"
     run.mkdir()
@@ -144,7 +142,7 @@ def test_whoever_follows_a_run_is_told_what_is_written_and_goes_on_where_they_we
                 assert words["check/result"].partition(": ")[2] in ("pass", "fail"), words
 
     anyio.run(follow)
-    assert gateway.ask("GET", "/v1/runs/mixed/grown", token=gateway.read).json["done"] == 2 * benches.CASES
+    assert gateway.ask("GET", "/v1/runs/mixed/grown", token=gateway.read).json["done"] == 2 * bench_suite.CASES
 
 
 def _append(run: Path, lines: list[bytes]) -> None:
@@ -169,7 +167,7 @@ def test_reports_of_another_folder_are_served_beside_the_plan(folder: Folder, tm
         assert gateway.ask("GET", "/v1/runs").json == {"runs": [], "left": 0}
 
 
-def test_a_folder_with_neither_plan_nor_reports_is_told_so(tmp_path: Path) -> None:
+def test_folder_with_neither_plan_nor_reports_is_reported(tmp_path: Path) -> None:
     said = Folder(tmp_path).run("serve", "--port", "0")
 
     assert said.code == 6

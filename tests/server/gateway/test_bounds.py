@@ -78,7 +78,7 @@ async def count_is(gateway: Gateway, count: int) -> None:
         await anyio.lowlevel.checkpoint()
 
 
-async def test_who_does_not_read_is_let_go_and_the_others_hear_everything(
+async def test_client_that_does_not_read_is_dropped_and_the_others_hear_everything(
     writer: Writer, state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(websockets, "SLOW_S", 0.2)
@@ -94,9 +94,7 @@ async def test_who_does_not_read_is_let_go_and_the_others_hear_everything(
         await count_is(gateway, 1)
 
 
-async def test_who_is_gone_without_a_word_is_noticed(
-    writer: Writer, state: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_client_that_vanishes_is_noticed(writer: Writer, state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(websockets, "HEARTBEAT_S", 0.2)
     async with answering(state) as (gateway, port), raw(port) as dead:
         await upgraded(dead)
@@ -104,7 +102,7 @@ async def test_who_is_gone_without_a_word_is_noticed(
         await count_is(gateway, 0)  # It answers no ping.
 
 
-async def test_of_too_many_who_listen_the_last_is_told_to_come_later(
+async def test_last_of_too_many_listeners_is_told_to_come_later(
     writer: Writer, state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(websockets, "SOCKETS_MAX", 1)
@@ -119,7 +117,7 @@ async def test_of_too_many_who_listen_the_last_is_told_to_come_later(
             assert int.from_bytes(seen[2:4], "big") == 1013
 
 
-async def test_of_too_many_connections_the_last_is_turned_away(
+async def test_last_of_too_many_connections_is_rejected(
     writer: Writer, state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(http_server, "CONNECTIONS_MAX", 1)
@@ -129,18 +127,14 @@ async def test_of_too_many_connections_the_last_is_turned_away(
             assert (await second.receive()).startswith(b"HTTP/1.1 503 ")
 
 
-async def test_who_connects_and_says_nothing_is_not_kept(
-    writer: Writer, state: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_silent_connection_is_closed(writer: Writer, state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_server, "IDLE_S", 0.1)
     async with answering(state) as (_, port), await anyio.connect_tcp("127.0.0.1", port) as silent:
         with pytest.raises(anyio.EndOfStream):
             await silent.receive()
 
 
-async def test_a_body_that_does_not_come_is_not_waited_for(
-    writer: Writer, state: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_missing_body_is_not_waited_for(writer: Writer, state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_api, "BODY_S", 0.1)
     async with answering(state) as (_, port), await anyio.connect_tcp("127.0.0.1", port) as slow:
         head = f"POST /v1/plans/demo/patch HTTP/1.1\r\nHost: localhost:{port}\r\nAuthorization: Bearer {TOKENS.change}"
@@ -148,7 +142,7 @@ async def test_a_body_that_does_not_come_is_not_waited_for(
         assert (await slow.receive()).startswith(b"HTTP/1.1 408 ")
 
 
-async def test_who_floods_the_tail_is_ended(writer: Writer, state: Path) -> None:
+async def test_client_that_floods_the_tail_is_disconnected(writer: Writer, state: Path) -> None:
     async with answering(state) as (gateway, port), raw(port) as loud:
         await upgraded(loud)
         await count_is(gateway, 1)

@@ -53,7 +53,7 @@ def page(site: Served, path: str) -> dict[str, Any]:
 
 
 @pytest.mark.process
-def test_the_newest_page_comes_first_and_older_ones_fit_before_it(site: Served) -> None:
+def test_newest_page_comes_first_and_older_ones_precede_it(site: Served) -> None:
     newest = page(site, "long")
     older = page(site, f"long?before={newest['start']}")
 
@@ -67,7 +67,7 @@ def test_the_newest_page_comes_first_and_older_ones_fit_before_it(site: Served) 
     assert not older["is_over"]
 
 
-def test_a_command_without_a_word_has_an_empty_page(site: Served) -> None:
+def test_command_without_output_has_an_empty_page(site: Served) -> None:
     assert page(site, "task/silent") | {"log": ""} == {"log": "", "start": 0, "text": "", "next": 0, "is_over": True}
 
 
@@ -84,14 +84,14 @@ def test_a_command_without_a_word_has_an_empty_page(site: Served) -> None:
         ("..%2F..%2Fdemo%2Fsecret", "no task/../../demo/secret in this plan", "plan get tasks lists them"),
     ],
 )
-def test_where_nothing_was_printed_it_says_so_and_where_to_look(site: Served, task: str, said: str, cure: str) -> None:
+def test_missing_output_is_reported_with_where_to_look(site: Served, task: str, said: str, cure: str) -> None:
     answer = site.ask("GET", site.path(f"printed/{task}"))
 
     assert answer.status == 404
     assert answer.json["error"] == {"exit": 6, "summary": said, "hint": cure}
 
 
-def test_whoever_reads_a_command_that_runs_goes_on_behind_its_end(site: Served, folder: Folder) -> None:
+def test_reader_of_a_running_command_continues_past_its_end(site: Served, folder: Folder) -> None:
     first = page(site, "grows")
     assert (first["text"], first["is_over"]) == ("one\n", False)
     assert page(site, f"grows?after={first['next']}") == first | {"start": 4, "text": ""}

@@ -65,7 +65,7 @@ class Watcher:
 
 
 @pytest.mark.process
-async def test_every_revision_comes_once_and_in_order_through_twenty_reconnects(
+async def test_every_revision_arrives_once_and_in_order_through_twenty_reconnects(
     gateway: Served, writer: Writer
 ) -> None:
     watcher, last = Watcher(0), writer.rev + 5_000
@@ -79,7 +79,7 @@ async def test_every_revision_comes_once_and_in_order_through_twenty_reconnects(
 
 
 @pytest.mark.process
-async def test_who_comes_late_is_told_all_and_then_what_is_new(gateway: Served, writer: Writer) -> None:
+async def test_late_listener_gets_everything_and_then_what_is_new(gateway: Served, writer: Writer) -> None:
     writer.write(2_500)
     early, late = Watcher(writer.rev), Watcher(0)
     last = writer.rev + 300
@@ -122,7 +122,7 @@ async def _closed(socket: aiohttp.ClientWebSocketResponse) -> int | None:
 
 
 @pytest.mark.process
-async def test_a_log_that_is_deleted_and_made_anew_is_begun_anew(gateway: Served, writer: Writer, state: Path) -> None:
+async def test_log_that_is_deleted_and_recreated_starts_again(gateway: Served, writer: Writer, state: Path) -> None:
     last = writer.write(100)
     while (before := gateway.get("status"))["rev"] != last:
         pass  # What is durable is read a moment later.
@@ -144,7 +144,7 @@ async def test_a_log_that_is_deleted_and_made_anew_is_begun_anew(gateway: Served
 
 
 @pytest.mark.process
-async def test_without_a_log_it_says_so_until_there_is_one(gateway: Served, writer: Writer, state: Path) -> None:
+async def test_missing_log_is_reported_until_there_is_one(gateway: Served, writer: Writer, state: Path) -> None:
     writer.kill()
     aside = state.with_name("aside")
     state.rename(aside)
@@ -181,7 +181,7 @@ async def test_an_older_copy_put_in_its_place_is_another_log(
 
 
 @pytest.mark.process
-async def test_a_log_that_is_damaged_is_said_to_be_and_is_read_again_when_it_is_whole(
+async def test_damaged_log_is_reported_and_read_again_once_it_is_intact(
     gateway: Served, writer: Writer, state: Path
 ) -> None:
     writer.write(50)
@@ -205,7 +205,7 @@ async def test_a_log_that_is_damaged_is_said_to_be_and_is_read_again_when_it_is_
 
 
 @pytest.mark.process
-async def test_new_links_end_those_who_came_by_the_old_ones(gateway: Served, writer: Writer, state: Path) -> None:
+async def test_new_links_disconnect_clients_of_the_old_ones(gateway: Served, writer: Writer, state: Path) -> None:
     async with listening(gateway, "after=0", token=gateway.read) as socket:
         with served(state.parent.parent, "--new-links") as other:
             assert await _closed(socket) == 1008
@@ -214,7 +214,7 @@ async def test_new_links_end_those_who_came_by_the_old_ones(gateway: Served, wri
 
 
 @pytest.mark.process
-async def test_ctrl_c_tells_who_listens_and_is_quick(gateway: Served, writer: Writer) -> None:
+async def test_ctrl_c_tells_listeners_and_is_quick(gateway: Served, writer: Writer) -> None:
     async with listening(gateway, "after=0") as socket, listening(gateway, "words=1") as other:
         gateway.process.send_signal(2)
         assert (await _closed(socket), await _closed(other)) == (1001, 1001)
@@ -222,7 +222,7 @@ async def test_ctrl_c_tells_who_listens_and_is_quick(gateway: Served, writer: Wr
 
 
 @pytest.mark.process
-async def test_who_leaves_in_the_middle_of_the_handshake_is_not_told_of(gateway: Served) -> None:
+async def test_client_that_leaves_during_the_handshake_is_not_reported(gateway: Served) -> None:
     head = [
         f"GET {gateway.path('tail')} HTTP/1.1",
         f"Host: {gateway.netloc}",

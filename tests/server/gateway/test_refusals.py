@@ -19,7 +19,7 @@ UPGRADE = {
 
 
 @pytest.mark.process
-def test_who_has_the_link_is_told_what_it_may(gateway: Served) -> None:
+def test_session_reports_the_right_of_its_link(gateway: Served) -> None:
     told = gateway.ask("GET", "/v1/session").json, gateway.ask("GET", "/v1/session", token=gateway.read).json
 
     assert told == ({"plan": "demo", "right": "change"}, {"plan": "demo", "right": "read"})
@@ -27,7 +27,7 @@ def test_who_has_the_link_is_told_what_it_may(gateway: Served) -> None:
 
 @pytest.mark.parametrize("path", ["session", "plans/demo/status", "plans/demo/tail?after=0", "openapi.json", "nothing"])
 @pytest.mark.parametrize("token", ["", "wrong", "x" * 43, "\u00e9\u00e8"])
-def test_nothing_of_the_api_is_told_without_the_token(gateway: Served, path: str, token: str) -> None:
+def test_api_answers_only_with_the_token(gateway: Served, path: str, token: str) -> None:
     for headers in ({}, UPGRADE):
         assert gateway.ask("GET", f"/v1/{path}", token=token, headers=headers).status == 401
 
@@ -69,7 +69,7 @@ def test_a_token_counts_only_where_no_foreign_page_can_put_it(gateway: Served, h
         "",
     ],
 )
-def test_a_foreign_host_is_turned_away_even_from_the_page(gateway: Served, host: str) -> None:
+def test_foreign_host_is_rejected_even_for_the_page(gateway: Served, host: str) -> None:
     headers = {"Host": host.format(port=gateway.port)}
 
     # Without any Host the HTTP library itself may have said no.
@@ -78,7 +78,7 @@ def test_a_foreign_host_is_turned_away_even_from_the_page(gateway: Served, host:
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:{port}", "localhost:{port}", "LOCALHOST:{port}"])
-def test_its_own_names_are_answered(gateway: Served, host: str) -> None:
+def test_own_host_names_are_answered(gateway: Served, host: str) -> None:
     headers = {"Host": host.format(port=gateway.port)}
 
     assert gateway.ask("GET", "/v1/session", headers=headers).status == 200
@@ -99,7 +99,7 @@ def test_a_page_of_another_site_is_turned_away(gateway: Served, origin: str, met
     assert gateway.ask("GET", gateway.path("tail?after=0"), headers={**UPGRADE, **headers}).status == 403
 
 
-def test_its_own_page_may_ask(gateway: Served) -> None:
+def test_own_page_may_ask(gateway: Served) -> None:
     assert gateway.ask("GET", "/v1/session", headers={"Origin": gateway.origin}).status == 200
 
 
@@ -158,7 +158,7 @@ def test_head_is_a_get_without_its_body(gateway: Served) -> None:
         pytest.param("/" + "a" * 300, id="a name too long for a file"),
     ],
 )
-def test_no_path_leads_out_of_the_page(gateway: Served, page: Path, path: str) -> None:
+def test_no_path_escapes_the_page(gateway: Served, page: Path, path: str) -> None:
     answer = gateway.ask("GET", path, token="")
 
     assert answer.status in (400, 404) or answer.body == (page / "index.html").read_bytes(), answer
@@ -175,7 +175,7 @@ def test_no_path_leads_out_of_the_page(gateway: Served, page: Path, path: str) -
         "objects/task%2f%00",
     ],
 )
-def test_no_path_leads_out_of_the_state_of_the_plan(gateway: Served, done_secret: str, path: str) -> None:
+def test_no_path_escapes_the_state_of_the_plan(gateway: Served, done_secret: str, path: str) -> None:
     answer = gateway.ask("GET", gateway.path(path), token=gateway.read)
 
     assert done_secret not in answer.body.decode()
@@ -203,7 +203,7 @@ def done_secret(gateway: Served, done: object) -> str:
         ({"Sec-WebSocket-Protocol": "planloop.v2, token.{token}"}, 400),
     ],
 )
-def test_a_handshake_that_is_none_is_refused_in_words(gateway: Served, change: dict[str, str], status: int) -> None:
+def test_invalid_handshake_is_refused_with_a_message(gateway: Served, change: dict[str, str], status: int) -> None:
     said = {name: value.format(token=gateway.change) for name, value in change.items()}
 
     answer = gateway.ask("GET", gateway.path("tail?after=0"), headers={**UPGRADE, **said})
@@ -213,7 +213,7 @@ def test_a_handshake_that_is_none_is_refused_in_words(gateway: Served, change: d
     assert gateway.change not in answer.body.decode()
 
 
-def test_a_browser_listens_with_the_token_beside_the_protocol(gateway: Served) -> None:
+def test_browser_listens_with_the_token_beside_the_protocol(gateway: Served) -> None:
     offered = {"Origin": gateway.origin, "Sec-WebSocket-Protocol": f"planloop.v1, token.{gateway.read}"}
 
     answer = gateway.ask("GET", gateway.path("tail?after=0"), token="", headers={**UPGRADE, **offered})
@@ -231,7 +231,7 @@ def test_a_body_that_is_too_large_or_no_map_is_refused(gateway: Served) -> None:
 
 @pytest.mark.parametrize("path", ["/", "/v1/session", "/v1/nothing", "/assets/none.js", "/v1/plans/demo/objects"])
 @pytest.mark.parametrize("method", ["GET", "PUT"])
-def test_every_answer_tells_the_browser_to_be_strict(gateway: Served, path: str, method: str) -> None:
+def test_every_response_has_strict_browser_headers(gateway: Served, path: str, method: str) -> None:
     for token in (None, ""):
         answer = gateway.ask(method, path, token=token)
         said = {name: answer.headers.get(name.lower()) for name in HEADERS}
@@ -239,7 +239,7 @@ def test_every_answer_tells_the_browser_to_be_strict(gateway: Served, path: str,
         assert "aiohttp" not in answer.headers.get("server", ""), "which version has which hole is nobody's business"
 
 
-def test_assets_are_kept_for_good_and_nothing_else_is(gateway: Served, page: Path) -> None:
+def test_only_assets_are_cached_forever(gateway: Served, page: Path) -> None:
     asset = next(file for file in sorted((page / "assets").iterdir()) if file.suffix == ".js")
 
     found = gateway.ask("GET", f"/assets/{asset.name}", token="")

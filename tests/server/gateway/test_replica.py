@@ -6,7 +6,7 @@ from planloop.server.gateway import replica
 from planloop.server.gateway.replica import FrameCache, RecordFrame
 
 
-def test_the_next_frame_begins_with_the_next_record_or_is_read_from_the_log() -> None:
+def test_next_frame_starts_with_the_next_record_or_is_read_from_the_log() -> None:
     kept = FrameCache()
     first, second = RecordFrame(1, 2, b"1, 2"), RecordFrame(3, 5, b"3, 4, 5")
     kept.add(first)

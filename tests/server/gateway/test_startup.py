@@ -40,7 +40,7 @@ TWO = "plan: other\nrun: 'true'\n"
         (["--port", "70000"], 2, "70000", ""),
     ],
 )
-def test_what_it_cannot_do_is_said_with_a_cure(
+def test_impossible_startup_is_reported_with_a_fix(
     done: Folder, words: list[str], code: int, error: str, cure: str
 ) -> None:
     said = done.run("serve", "--port", "0", *words)
@@ -59,7 +59,7 @@ def test_a_port_that_is_taken_is_named(done: Folder) -> None:
     golden_text.said_in(said.err)
 
 
-def test_of_several_plans_it_asks_which(tmp_path: Path) -> None:
+def test_several_plans_cause_a_question(tmp_path: Path) -> None:
     folder = Folder(tmp_path)
     folder.done("plan: demo\nrun: 'true'\n")
     folder.done(TWO)
@@ -70,7 +70,7 @@ def test_of_several_plans_it_asks_which(tmp_path: Path) -> None:
         assert gateway.ask("GET", "/v1/session").json["plan"] == "other"
 
 
-def test_where_no_plan_is_it_says_how_to_start_one(tmp_path: Path) -> None:
+def test_missing_plan_is_reported_with_the_command_that_starts_one(tmp_path: Path) -> None:
     said = Folder(tmp_path).run("serve", "--port", "0")
 
     assert (said.code, "plan apply FILE" in said.err) == (6, True)
@@ -92,7 +92,7 @@ def test_links_stay_good_and_are_for_this_user_alone(done: Folder) -> None:
         assert {fourth.change, fourth.read}.isdisjoint({first.change, first.read})
 
 
-def test_what_is_damaged_is_made_anew(tmp_path: Path) -> None:
+def test_damaged_link_is_recreated(tmp_path: Path) -> None:
     file = tmp_path / auth.FILE
     minted = (f"{n:032}" for n in range(100))
     for content in ("", "{}", '{"read": "x", "change": "x"}', "[]", '{"read": 1, "change": null}', "\x00"):
@@ -104,14 +104,14 @@ def test_what_is_damaged_is_made_anew(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [file]
 
 
-def test_it_ends_by_a_term_as_by_ctrl_c_and_when_its_terminal_goes(done: Folder) -> None:
+def test_server_ends_by_sigterm_ctrl_c_and_a_closed_terminal(done: Folder) -> None:
     for number in (1, 15):
         with served(done.path) as gateway:
             gateway.process.send_signal(number)
             assert gateway.process.wait() == 0
 
 
-def test_on_a_narrow_terminal_a_link_is_still_one_word(done: Folder) -> None:
+def test_link_is_one_word_on_a_narrow_terminal(done: Folder) -> None:
     read, write = os.openpty()
     subprocess.run(["stty", "cols", "40"], stdin=write, check=True)
     with command.start("serve", "--port", "0", cwd=done.path, stdin=write, stdout=write, stderr=write) as process:

@@ -82,7 +82,7 @@ async def first(words: TokenStream) -> str:
         ("turn.ended", {"called_off": "the goal changed"}, True),
     ],
 )
-async def test_only_a_record_that_ends_the_reply_ends_what_a_late_listener_is_told(
+async def test_only_a_record_that_ends_the_reply_ends_a_late_listeners_text(
     tmp_path: Path, kind: str, data: dict[str, Any], is_over: bool
 ) -> None:
     async with hearing(tmp_path) as (words, log), aclosing(words.listen()) as early:

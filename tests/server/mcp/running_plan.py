@@ -87,15 +87,15 @@ class Caller:
 
 
 @dataclass
-class Inn:
+class RunningPlan:
     """The plan, and who came to it."""
 
     here: Arena
-    house: McpContext
+    running: McpContext
     posts: Posts
 
     def caller(self, name: str = "helper", label: str = "ann 1.0") -> Caller:
-        return Caller(McpClientState(self.house, name, label))
+        return Caller(McpClientState(self.running, name, label))
 
     async def seat(self, agent: str = "agent/guide") -> JsonObject | None:
         found: JsonObject | None = self.here.get(agent).status.get("seat")
@@ -103,7 +103,7 @@ class Inn:
 
 
 @asynccontextmanager
-async def inn(folder: Path, text: str, **more: Any) -> AsyncIterator[Inn]:
+async def run_plan(folder: Path, text: str, **more: Any) -> AsyncIterator[RunningPlan]:
     """The plan of `text` (its first line is made) with an owner, in `folder`."""
     async with arena(folder, **more) as here:
         if text:
@@ -126,5 +126,5 @@ async def inn(folder: Path, text: str, **more: Any) -> AsyncIterator[Inn]:
             log.wake()
 
         here.store.on_change(heard)
-        house = McpContext(posts, log, following, RandomIds().mint, anyio.CapacityLimiter(AT_ONCE))
-        yield Inn(here, house, posts)
+        running = McpContext(posts, log, following, RandomIds().mint, anyio.CapacityLimiter(AT_ONCE))
+        yield RunningPlan(here, running, posts)

@@ -39,7 +39,7 @@ def test_the_snippet_of_each_client_starts_the_server(client: str) -> None:
         ("vscode", {"type": "stdio"}),
     ],
 )
-def test_a_client_is_told_to_wait_for_the_server(client: str, words: dict[str, Any]) -> None:
+def test_client_is_configured_to_wait_for_the_server(client: str, words: dict[str, Any]) -> None:
     assert words.items() <= server(client)[1].items()
 
 

@@ -39,9 +39,7 @@ class Objects:
         ("nobody", []),
     ],
 )
-def test_a_name_stands_for_an_agent_of_the_plan_and_only_else_for_the_one_of_a_task(
-    name: str, played: list[str]
-) -> None:
+def test_name_means_an_agent_of_the_plan_first_and_then_one_of_a_task(name: str, played: list[str]) -> None:
     objects = Objects({"helper": "boss", "guide": "helper", "index": "helper", "alone": None})
 
     assert [part.path for part in external_roles(objects, name)] == played

@@ -64,7 +64,7 @@ def a_house(access: OwnerPosts | None = None) -> McpContext:
 
 
 @pytest.mark.anyio
-async def test_whoever_listens_is_told_of_the_end_when_the_server_ends() -> None:
+async def test_listener_is_told_the_end_when_the_server_ends() -> None:
     speaking = IdentityServer(a_house(), "demo", "helper", is_http=False)
     async with AsyncExitStack() as stack:
         asking = await stack.enter_async_context(Asking(speaking.server, mode="2026-07-28"))
@@ -94,30 +94,30 @@ def changed(rev: int, address: str) -> Record:
 
 
 @pytest.mark.anyio
-async def test_who_does_not_read_holds_up_nobody_and_is_not_told_again_until_it_asks() -> None:
-    house, task, locks = a_house(), "planloop://demo/task/guide", "planloop://demo/locks"
-    speaking = IdentityServer(house, "demo", "helper", is_http=True)
-    silent = [McpSession(McpClientState(house, "helper"), cast("Any", Reader(reads=False)), {task}) for _ in range(5)]
+async def test_listener_that_does_not_read_delays_no_other_and_gets_news_on_request() -> None:
+    running, task, locks = a_house(), "planloop://demo/task/guide", "planloop://demo/locks"
+    speaking = IdentityServer(running, "demo", "helper", is_http=True)
+    silent = [McpSession(McpClientState(running, "helper"), cast("Any", Reader(reads=False)), {task}) for _ in range(5)]
     reader = Reader()
-    visitor = McpSession(McpClientState(house, "helper"), cast("Any", reader), {task, locks})
+    visitor = McpSession(McpClientState(running, "helper"), cast("Any", reader), {task, locks})
     speaking._sessions |= {str(number): each for number, each in enumerate([*silent, visitor])}
     async with speaking.notifying():
         await anyio.wait_all_tasks_blocked()
         since = anyio.current_time()
-        house.tracker.note(changed(1, "task/guide"))
+        running.tracker.note(changed(1, "task/guide"))
         await reader.is_told.wait()
         assert anyio.current_time() - since < NOTIFY_S
         reader.is_told = anyio.Event()
         for rev in range(10_000):
-            house.tracker.note(changed(2 + rev, f"task/guide/{rev % 10}"))
-        house.tracker.note(changed(20_000, "lock/guide.md"))
+            running.tracker.note(changed(2 + rev, f"task/guide/{rev % 10}"))
+        running.tracker.note(changed(20_000, "lock/guide.md"))
         await reader.is_told.wait()
         assert reader.told == [task, locks]
         assert [each.sender for each in silent] == [None] * 5
 
 
 @pytest.mark.anyio
-async def test_an_owner_that_hangs_does_not_hold_up_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_hanging_owner_does_not_delay_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("planloop.server.mcp.server.LEAVE_S", 0.05)
     hung = Hung()
     speaking = IdentityServer(a_house(hung), "demo", "helper", is_http=True)
@@ -132,5 +132,5 @@ async def test_an_owner_that_hangs_does_not_hold_up_the_end(monkeypatch: pytest.
     ("kept_max", "gone"),
     [(4, []), (3, ["idle"]), (2, ["idle", "listens"]), (1, ["idle", "listens", "works"])],
 )
-def test_clients_are_bounded_whatever_they_do_and_those_that_do_least_go_first(kept_max: int, gone: list[str]) -> None:
+def test_clients_are_bounded_and_the_least_active_go_first(kept_max: int, gone: list[str]) -> None:
     assert surplus(VISITORS, kept_max) == gone

@@ -59,7 +59,7 @@ def test_a_turn_holds_its_request_and_its_call_each_with_its_end() -> None:
     ]
 
 
-def test_what_began_before_anybody_listened_has_no_end_and_a_turn_that_was_cut_off_has_one() -> None:
+def test_span_begun_before_listening_has_no_end_and_a_cut_off_turn_has_one() -> None:
     assert told(TURN[2:]) == [one for one in told(TURN[2:]) if one.key == "call:call/1"]
     again = told([TURN[0], record(3, "turn.started", "agent/a", turn=1)])
     assert [one.error for one in again if isinstance(one, SpanEnd)] == ["Superseded"]
@@ -107,7 +107,7 @@ def test_prometheus_reads_back_what_was_counted() -> None:
     assert sum(sample.value for sample in read["planloop_records"].samples) == len(TURN)
 
 
-def test_names_that_hold_quotes_and_newlines_are_read_back_as_they_are() -> None:
+def test_names_with_quotes_and_newlines_are_read_back_unchanged() -> None:
     name = 'a "b"\\\nc'
     text = metrics.prometheus_text(
         [MetricFamily("x", "gauge", "one\ntwo", [MetricSample("x", (("name", name),), 0.25)])]
@@ -118,7 +118,7 @@ def test_names_that_hold_quotes_and_newlines_are_read_back_as_they_are() -> None
     assert (family.documentation, sample.labels, sample.value) == ("one\ntwo", {"name": name}, 0.25)
 
 
-def test_what_a_plan_is_counts_objects_by_kind_and_state() -> None:
+def test_gauges_of_a_plan_count_objects_by_kind_and_state() -> None:
     tasks = [
         Resource(f"task/{n}", Uid(f"{n}"), 1, {}, {"state": state}) for n, state in enumerate(["done", "done", ""])
     ]

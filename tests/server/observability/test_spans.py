@@ -6,7 +6,7 @@ from planloop.server.observability.spans import FORGOTTEN, OPEN_MAX, SpanEnd, Sp
 from tests.product import Record, RecordDraft
 
 
-def test_of_too_many_spans_the_oldest_ends_so_that_whoever_hears_of_them_need_keep_no_more() -> None:
+def test_oldest_of_too_many_spans_ends_so_that_listeners_stay_bounded() -> None:
     spans = SpanReader("demo", lambda address: None)
     begun: list[str] = []
     ended: list[SpanEnd] = []

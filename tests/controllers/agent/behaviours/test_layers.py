@@ -9,7 +9,7 @@ import pytest
 
 from tests.controllers.agent.arena import Arena, arena
 from tests.controllers.agent.behaviours.tools import Flaky, tools_with
-from tests.controllers.task.yard import is_alive
+from tests.controllers.task.harness import is_alive
 from tests.product import EffectClass, JsonObject
 
 pytestmark = pytest.mark.anyio
@@ -70,9 +70,7 @@ async def test_timeout_kills_the_process_group_of_a_command_and_keeps_its_output
     ("effect", "state"),
     [(EffectClass.READ, "Failed"), (EffectClass.IDEMPOTENT, "Failed"), (EffectClass.ONCE, "Unknown")],
 )
-async def test_what_was_stopped_and_may_have_happened_is_unknown(
-    tmp_path: Path, effect: EffectClass, state: str
-) -> None:
+async def test_stopped_call_that_may_have_happened_is_unknown(tmp_path: Path, effect: EffectClass, state: str) -> None:
     hangs = Flaky(effect=effect, gate=anyio.Event())
     async with arena(tmp_path, tools=tools_with(hangs)) as here:
         await here.apply(agent("[{lib:timeout: {after: 50ms}}]", f"[{{{SEARCH}}}, {{done: so}}]"))
@@ -88,7 +86,7 @@ async def test_a_turn_that_takes_too_long_gives_up_with_the_mixins_name(tmp_path
         assert "lib:timeout" in str(here.get("task/.").status)
 
 
-async def test_a_mind_that_breaks_is_asked_again_under_a_new_request(tmp_path: Path) -> None:
+async def test_crashed_decider_is_asked_again_under_a_new_request(tmp_path: Path) -> None:
     (tmp_path / "m.sh").write_text("echo x >> tries; test $(wc -l < tries) -ge 3 || exit 1; echo '{\"done\": 1}'")
     text = """
 goal: g
@@ -104,7 +102,7 @@ agent: {run: "sh m.sh", mixins: [stubborn, lib:trace]}
         assert [request["retry"] for request in requests if "retry" in request] == [1, 2]
 
 
-async def test_permits_bound_what_runs_at_once_and_everything_runs_in_the_end(tmp_path: Path) -> None:
+async def test_permits_bound_parallel_calls_and_all_calls_run_in_the_end(tmp_path: Path) -> None:
     flaky = Flaky(gate=anyio.Event())
     calls = ", ".join(f"{{call: {{search: {{text: x{n}}}}}}}" for n in range(6))
     async with arena(tmp_path, tools=tools_with(flaky)) as here:
@@ -125,7 +123,7 @@ def shared(count: int, permits: int) -> str:
     return f"agents: {{one: {{tools: [search], mixins: [{mixin}], script: []}}}}\ntasks:\n{agents}\n"
 
 
-async def test_agents_that_give_one_name_share_the_permits(tmp_path: Path) -> None:
+async def test_agents_with_the_same_permit_name_share_the_permits(tmp_path: Path) -> None:
     flaky = Flaky(gate=anyio.Event())
     async with arena(tmp_path, tools=tools_with(flaky)) as here:
         await here.apply(shared(5, 2))
@@ -138,7 +136,7 @@ async def test_agents_that_give_one_name_share_the_permits(tmp_path: Path) -> No
         assert (flaky.most, len(flaky.began)) == (2, 5)
 
 
-async def test_whoever_waits_for_a_permit_can_be_removed_and_nobody_is_left_waiting(tmp_path: Path) -> None:
+async def test_removing_a_waiter_for_a_permit_leaves_no_other_waiting(tmp_path: Path) -> None:
     flaky = Flaky(gate=anyio.Event())
     async with arena(tmp_path, tools=tools_with(flaky)) as here:
         await here.apply(shared(3, 1))
@@ -173,7 +171,7 @@ async def test_the_same_reading_call_is_answered_from_memory_until_something_was
         assert [each["result"]["text"] for each in await settled(here, "search")][:2] == ["call 1", "call 1"]
 
 
-async def test_a_file_that_somebody_else_changes_makes_an_answer_stale(tmp_path: Path) -> None:
+async def test_change_of_a_file_by_another_makes_an_answer_stale(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("x one\n")
     calls = [f"{{{SEARCH}}}", "{when: {message: go}, call: {search: {text: x}}}", f"{{{SEARCH}}}", "{done: so}"]
     async with arena(tmp_path) as here:

@@ -46,7 +46,7 @@ async def outcome(here: Arena, text: str, answer: str = "{}", tool: str = "write
 BEFORE = "before: [{python: 'guard.py:look'}]"
 
 
-async def test_a_step_is_told_of_the_call_and_lets_it_pass(tmp_path: Path) -> None:
+async def test_step_sees_the_call_and_lets_it_pass(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         result = await outcome(here, plan(BEFORE))
         assert result["state"] == "Succeeded" and here.read("a.txt") == "one"
@@ -55,7 +55,7 @@ async def test_a_step_is_told_of_the_call_and_lets_it_pass(tmp_path: Path) -> No
         assert told["call"]["arguments"] == {"path": "a.txt", "content": "one"}
 
 
-async def test_a_denied_call_has_no_effect_and_says_by_whom(tmp_path: Path) -> None:
+async def test_denied_call_has_no_effect_and_names_the_denier(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         result = await outcome(here, plan(BEFORE, expect="{ok: false}"), '{"deny": "not today"}')
         assert result["state"] == "Denied" and "guard" in result["text"] and "not today" in result["text"]
@@ -127,7 +127,7 @@ async def test_law_6_a_rewrite_does_not_get_past_a_hook(tmp_path: Path, hook: st
         "echo '{\"arguments\": 3}'",
     ],
 )
-async def test_a_broken_guard_denies_and_an_exit_code_is_no_verdict(tmp_path: Path, program: str) -> None:
+async def test_broken_guard_denies_and_an_exit_code_is_not_a_verdict(tmp_path: Path, program: str) -> None:
     steps = f"before: [{{run: {json.dumps(program)}}}]"
     async with arena(tmp_path) as here:
         result = await outcome(here, plan(steps, expect="{ok: false}"))

@@ -67,7 +67,7 @@ async def test_law_5_every_try_has_a_durable_intent_before_it(tmp_path: Path) ->
         ("BadQuery", EffectClass.READ, 1),
     ],
 )
-async def test_what_may_have_happened_or_will_not_heal_is_not_made_again(
+async def test_unknown_or_permanently_failed_call_is_not_repeated(
     tmp_path: Path, error: str, effect: EffectClass, tries: int
 ) -> None:
     flaky = Flaky(name="shell", failures=9, error=error, effect=effect)
@@ -104,7 +104,7 @@ async def test_without_a_budget_for_retries_nothing_is_tried_again(tmp_path: Pat
         assert float(here.get("task/.").status["ledger"]["retries"]["spent"]) == 2
 
 
-async def test_a_denial_that_comes_in_the_pause_holds_for_the_next_try(tmp_path: Path) -> None:
+async def test_denial_during_the_pause_holds_for_the_next_try(tmp_path: Path) -> None:
     flaky = Flaky(failures=9)
     async with arena(tmp_path, tools=tools_with(flaky)) as here:
         await here.apply(plan("{ok: false}", settings="{backoff: 300ms}"))

@@ -67,7 +67,7 @@ tasks:
 
 
 @pytest.mark.parametrize("kind", ["model", "outside"])
-async def test_waiting_for_a_permit_to_think_is_no_active_time(tmp_path: Path, kind: str) -> None:
+async def test_waiting_for_a_permit_to_think_is_not_active_time(tmp_path: Path, kind: str) -> None:
     models = Gated([{"reply": {"text": "so"}, "times": 2}])
     clock = StillClock()
     tasks = "".join(f"  {name}: {{goal: g, agent: {{extends: {kind}, mixins: [one]}}}}\n" for name in "ab")

@@ -52,7 +52,7 @@ async def test_fork_the_one_that_waits_works_in_a_branch_and_both_parts_are_in_t
 
 
 @pytest.mark.process
-async def test_a_branch_is_ruled_where_there_is_no_repository_too(tmp_path: Path) -> None:
+async def test_branch_can_be_ruled_without_a_repository(tmp_path: Path) -> None:
     back = f"""
         - call: {{write: {{path: {PATH}, content: by back}}}}
         - expect: {{error: Ruled}}

@@ -34,7 +34,7 @@ BACK = f"""
 """
 
 
-async def test_a_model_reads_both_sides_and_is_given_the_tool_to_rule_just_then(tmp_path: Path) -> None:
+async def test_model_reads_both_sides_and_gets_the_ruling_tool_only_then(tmp_path: Path) -> None:
     text = team("how: release", front=FRONT, back=BACK)
     text = "agent: {model: test/top, tools: [read]}\n" + text[text.index("tasks:") :]
     models = ScriptedModels(STEPS)
@@ -58,7 +58,7 @@ async def test_a_model_reads_both_sides_and_is_given_the_tool_to_rule_just_then(
     assert "{" not in news.replace("{...}", ""), "a model is told in words"
 
 
-async def test_a_model_that_waits_for_a_child_is_told_all_the_same(tmp_path: Path) -> None:
+async def test_model_that_waits_for_a_child_gets_the_conflict_message(tmp_path: Path) -> None:
     text = team("how: release", front=FRONT, back=BACK)
     text = "agent: {model: test/top, tools: [lib:work]}\n" + text[text.index("tasks:") :]
     slow = {"id": "slow", "prompt": "wait", "script": [{"when": {"message": "never"}, "done": "x"}]}

@@ -34,7 +34,7 @@ def ask(pair: tuple[str, str], paths: list[str]) -> ConflictClaim:
 
 
 @given(st.lists(ASKS, max_size=12))
-def test_two_agents_have_one_conflict_over_files_that_overlap_whoever_asks_and_how_often(
+def test_agents_have_one_conflict_over_overlapping_files_however_often_opened(
     asks: list[tuple[tuple[str, str], list[str]]],
 ) -> None:
     view = MemoryView()
@@ -57,7 +57,7 @@ def test_two_agents_have_one_conflict_over_files_that_overlap_whoever_asks_and_h
                 assert not any(paths_overlap(one, two) for one in status.paths for two in more.paths)
 
 
-def test_numbers_never_come_twice_and_those_that_are_over_are_kept_to_a_bound() -> None:
+def test_numbers_are_unique_and_ended_conflicts_are_kept_to_a_bound() -> None:
     view, numbers = MemoryView(), []
     for count in range(3 * limits.CONFLICTS_KEPT_MAX):
         made = detection.open_conflict(view, ask(("agent/a", "agent/b"), ["src/a.py"]), float(count))
@@ -71,7 +71,7 @@ def test_numbers_never_come_twice_and_those_that_are_over_are_kept_to_a_bound() 
     assert numbers == list(range(1, len(numbers) + 1))
 
 
-def test_so_many_stand_at_once_and_no_more() -> None:
+def test_number_of_open_conflicts_is_bounded() -> None:
     view = MemoryView()
     for count in range(limits.CONFLICTS_OPEN_MAX):
         assert detection.has_conflict_room(view)
@@ -79,7 +79,7 @@ def test_so_many_stand_at_once_and_no_more() -> None:
     assert not detection.has_conflict_room(view)
 
 
-def test_who_is_kept_off_by_several_has_a_conflict_with_each_in_one_append() -> None:
+def test_agent_blocked_by_several_gets_a_conflict_with_each_in_one_append() -> None:
     view, party = MemoryView(), ConflictParty("agent/a", "u", 1, "it wants it")
     made = detection.open_conflicts(view, party, ("agent/b", "agent/c"), ("f",), "contest", 1.0)
     fold(view, *(change for one in made for change in one.changes))
@@ -91,7 +91,7 @@ def test_who_is_kept_off_by_several_has_a_conflict_with_each_in_one_append() -> 
     assert [one.against for one in again] == ["agent/b"], "what stands is joined, and there is no room for another"
 
 
-def test_several_that_are_opened_at_once_each_make_room_for_themselves() -> None:
+def test_conflicts_opened_together_each_count_against_the_bound() -> None:
     view, party = MemoryView(), ConflictParty("agent/a", "u", 1, "it wants it")
     for count in range(limits.CONFLICTS_KEPT_MAX):
         made = detection.open_conflict(view, ask(("agent/a", "agent/b"), ["f"]), float(count))
@@ -105,7 +105,7 @@ def test_several_that_are_opened_at_once_each_make_room_for_themselves() -> None
     assert len(view.list("conflict")) == limits.CONFLICTS_KEPT_MAX
 
 
-def test_a_conflict_that_takes_in_another_has_its_orders_too_so_that_they_leave_the_plan_again() -> None:
+def test_conflict_that_absorbs_another_takes_its_orders_so_that_they_are_removed() -> None:
     view = MemoryView()
     fold(view, *detection.open_conflict(view, ask(("agent/a", "agent/b"), ["src/a.py"]), 1.0).changes)
     fold(view, *detection.open_conflict(view, ask(("agent/a", "agent/b"), ["src/b.py"]), 1.0).changes)

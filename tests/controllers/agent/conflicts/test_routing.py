@@ -41,7 +41,7 @@ def above(one: Path, other: Path) -> list[Path]:
 
 
 @given(one=PATHS, other=PATHS, whys=st.dictionaries(PATHS, st.sampled_from(WHYS)))
-def test_it_comes_before_the_lowest_agent_above_both_that_could_answer_else_a_person(
+def test_conflict_goes_to_the_lowest_able_common_ancestor_or_an_operator(
     one: Path, other: Path, whys: dict[Path, str]
 ) -> None:
     places = {each[:depth] for each in (one, other) for depth in range(len(each) + 1)}
@@ -55,7 +55,7 @@ def test_it_comes_before_the_lowest_agent_above_both_that_could_answer_else_a_pe
 
 
 @given(one=PATHS, other=PATHS, whys=st.dictionaries(PATHS, st.sampled_from(WHYS)))
-def test_going_on_upward_ends_at_a_person_after_two_times_and_never_goes_down_or_to_a_party(
+def test_escalation_reaches_an_operator_after_two_steps_and_never_a_party(
     one: Path, other: Path, whys: dict[Path, str]
 ) -> None:
     places = {each[:depth] for each in (one, other) for depth in range(len(each) + 1)}
@@ -82,7 +82,7 @@ def standing(before: str, raised: int, due_at: float | None) -> tuple[MemoryView
     return MemoryView(made), ConflictSpec("agent/a/x", "agent/a/y", "contest"), status
 
 
-def test_who_does_not_answer_in_time_is_passed_over_twice_at_most() -> None:
+def test_unresponsive_judge_is_passed_over_twice_at_most() -> None:
     assert decide_conflict(*standing("", 0, None), 1.0) == RouteConflict("agent/a", 0, "")
     first = decide_conflict(*standing("agent/a", 0, 90.0), 90.0)
     assert isinstance(first, RouteConflict)

@@ -43,7 +43,7 @@ async def rule(here: Arena, by: Author, how: str, for_agent: str = "", plan: str
     return await here.gate.rule(patch, made.changes, made.also)
 
 
-async def test_both_sides_are_told_with_intents_and_what_was_changed_and_may_write_to_each_other(
+async def test_both_sides_get_intents_and_changes_and_may_message_each_other(
     tmp_path: Path,
 ) -> None:
     front = f"""
@@ -77,7 +77,7 @@ async def test_both_sides_are_told_with_intents_and_what_was_changed_and_may_wri
         assert here.state("task/back") == "done"
 
 
-async def test_the_agent_above_rules_and_the_call_of_a_party_that_asked_hears_it_as_a_message(tmp_path: Path) -> None:
+async def test_ruling_of_the_ancestor_reaches_the_asking_call_as_a_message(tmp_path: Path) -> None:
     front = """
         - when: {message: "you do the part of `back` too"}
           done: x
@@ -92,7 +92,7 @@ async def test_the_agent_above_rules_and_the_call_of_a_party_that_asked_hears_it
         assert here.get("task/back").spec["rulings"] == [text]
 
 
-async def test_contesting_again_joins_the_conflict_that_stands_and_another_file_is_another_conflict(
+async def test_contesting_again_joins_the_open_conflict_and_another_file_opens_another(
     tmp_path: Path,
 ) -> None:
     front = """
@@ -123,7 +123,7 @@ async def test_contesting_again_joins_the_conflict_that_stands_and_another_file_
         assert first["parties"]["agent/back"][0]["intent"] == "another"
 
 
-async def test_a_person_rules_and_the_same_ruling_made_twice_is_made_once(tmp_path: Path) -> None:
+async def test_operator_rules_and_a_repeated_ruling_is_made_once(tmp_path: Path) -> None:
     front = """
         - when: {message: "`back` gets `src/api.py` next"}
           call: {release: {}}
@@ -144,7 +144,7 @@ async def test_a_person_rules_and_the_same_ruling_made_twice_is_made_once(tmp_pa
         assert late.value.reason == "Resolved"
 
 
-async def test_of_two_rulings_at_once_the_second_overrules_what_nobody_has_followed_yet(tmp_path: Path) -> None:
+async def test_second_of_two_concurrent_rulings_overrules_what_was_not_yet_followed(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         await begin(here, silent(team(NOBODY, front=STAYS, back=ASKS)))
         await brought(here)
@@ -155,7 +155,7 @@ async def test_of_two_rulings_at_once_the_second_overrules_what_nobody_has_follo
         assert here.get("conflict/1").status["ruling"][0]["by"] == "human:cli"
 
 
-async def test_whoever_does_not_listen_keeps_the_files_to_the_end_of_its_open_turn_and_no_longer(
+async def test_party_that_ignores_a_ruling_keeps_the_files_to_the_end_of_its_turn_only(
     tmp_path: Path,
 ) -> None:
     front = f"""
@@ -177,7 +177,7 @@ async def test_whoever_does_not_listen_keeps_the_files_to_the_end_of_its_open_tu
         said(here.get("conflict/1").status["why"], "front")
 
 
-async def test_a_call_that_a_ruling_refuses_says_in_its_first_line_why_and_offers_no_way_round_it(
+async def test_call_refused_by_a_ruling_gives_the_reason_first_and_no_workaround(
     tmp_path: Path,
 ) -> None:
     back = f"""
@@ -198,7 +198,7 @@ async def test_a_call_that_a_ruling_refuses_says_in_its_first_line_why_and_offer
 
 
 @pytest.mark.parametrize("how", ["release", "merge", "sequence"])
-async def test_whoever_is_in_no_turn_lets_go_in_the_record_of_the_ruling(tmp_path: Path, how: str) -> None:
+async def test_party_without_an_open_turn_releases_in_the_record_of_the_ruling(tmp_path: Path, how: str) -> None:
     async with arena(tmp_path) as here:
         await begin(here, silent(team(NOBODY, front=STAYS, back=ASKS)))
         await brought(here)
@@ -209,7 +209,7 @@ async def test_whoever_is_in_no_turn_lets_go_in_the_record_of_the_ruling(tmp_pat
         assert released.data == {"owner": "agent/front", "locks": [LOCK], "why": "as ruled in conflict/1"}
 
 
-async def test_no_agent_overrules_a_person(tmp_path: Path) -> None:
+async def test_agent_cannot_overrule_an_operator(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         await begin(here, silent(team(NOBODY, front=STAYS, back=ASKS)))
         await brought(here)
@@ -219,7 +219,7 @@ async def test_no_agent_overrules_a_person(tmp_path: Path) -> None:
         assert (late.value.reason, here.state("conflict/1")) == ("Resolved", "ruled")
 
 
-async def test_one_that_begins_anew_before_it_has_answered_is_told_again(tmp_path: Path) -> None:
+async def test_judge_that_restarts_before_its_answer_is_asked_again(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         await begin(here, silent(team(NOBODY, front=STAYS, back=ASKS)))
         await here.until(lambda: bool((one := here.find("conflict/1")) and one.status.get("told") == 1))
@@ -229,7 +229,7 @@ async def test_one_that_begins_anew_before_it_has_answered_is_told_again(tmp_pat
         assert (conflict["before"], conflict["raised"]) == ("agent/.", 0)
 
 
-async def test_who_is_not_above_both_may_not_rule_and_a_refused_patch_changes_nothing(tmp_path: Path) -> None:
+async def test_agent_not_above_both_may_not_rule_and_a_refused_patch_changes_nothing(tmp_path: Path) -> None:
     text = silent(team(NOBODY, front=STAYS, back=ASKS))
     text = text.replace("    goal: the server", "    goal: the server\n    needs: []")
     async with arena(tmp_path) as here:
@@ -247,7 +247,7 @@ async def test_who_is_not_above_both_may_not_rule_and_a_refused_patch_changes_no
 
 
 @pytest.mark.parametrize("end", ["ended", "removed", "restarted"])
-async def test_a_conflict_is_over_when_a_party_ends_is_removed_or_begins_anew(tmp_path: Path, end: str) -> None:
+async def test_conflict_ends_when_a_party_ends_is_removed_or_restarts(tmp_path: Path, end: str) -> None:
     async with arena(tmp_path) as here:
         await begin(here, silent(team(NOBODY, front=STAYS, back=ASKS)))
         await brought(here)
@@ -273,9 +273,7 @@ async def test_a_conflict_is_over_when_a_party_ends_is_removed_or_begins_anew(tm
 
 
 @pytest.mark.parametrize("party", ["front", "back"])
-async def test_a_party_that_is_renamed_stays_one_and_the_order_leaves_the_plan_with_the_conflict(
-    tmp_path: Path, party: str
-) -> None:
+async def test_renamed_party_stays_a_party_and_the_order_ends_with_the_conflict(tmp_path: Path, party: str) -> None:
     text = silent(team(NOBODY, front=STAYS, back=ASKS))
     new = f"moved: {{{party}: new}}\n" + text.replace(f"\n  {party}:\n", "\n  new:\n")
     first, second = ("new", "back") if party == "front" else ("front", "new")
@@ -301,7 +299,7 @@ async def test_a_party_that_is_renamed_stays_one_and_the_order_leaves_the_plan_w
         assert here.get(f"task/{second}").spec["needs"] == []
 
 
-async def test_without_an_agent_above_it_waits_for_a_person_as_an_approval(tmp_path: Path) -> None:
+async def test_conflict_without_an_ancestor_waits_for_an_operator_as_an_approval(tmp_path: Path) -> None:
     text = team(NOBODY, front=STAYS, back=ASKS)
     text = text[text.index("tasks:") :]
     async with arena(tmp_path) as here:
@@ -315,7 +313,7 @@ async def test_without_an_agent_above_it_waits_for_a_person_as_an_approval(tmp_p
         await over(here)
 
 
-async def test_when_the_one_that_is_to_rule_takes_no_turns_any_more_it_goes_on_upward_at_once(tmp_path: Path) -> None:
+async def test_conflict_escalates_immediately_when_its_judge_takes_no_more_turns(tmp_path: Path) -> None:
     text = silent(team(NOBODY, front=STAYS, back=ASKS))
     async with arena(tmp_path) as here:
         await begin(here, text)
@@ -363,7 +361,7 @@ tasks:
         assert "inbox" not in here.get("task/front").status
 
 
-async def test_a_ruling_is_made_whole_or_not_at_all_where_a_person_has_to_say_yes_to_its_patch(tmp_path: Path) -> None:
+async def test_ruling_is_applied_whole_or_not_at_all_when_its_patch_needs_approval(tmp_path: Path) -> None:
     front = "- {when: {message: go on}, call: {release: {}}}\n- done: x"
     text = silent(team(NOBODY, front=front, back=ASKS))
     async with arena(tmp_path) as here:
@@ -380,7 +378,7 @@ async def test_a_ruling_is_made_whole_or_not_at_all_where_a_person_has_to_say_ye
         await here.until(lambda: here.get("task/back").spec["needs"] == [])
 
 
-async def test_nobody_is_told_to_let_go_of_what_its_task_declares_whatever_else_it_holds(tmp_path: Path) -> None:
+async def test_party_is_not_asked_to_release_what_its_task_declares(tmp_path: Path) -> None:
     text = silent(team(NOBODY, front="- {when: never, done: x}", back=ASKS))
     text = text.replace("  front:\n", f"  front:\n    locks: [{PATH}]\n")
     text = text.replace(f"{{lock: {{paths: [{PATH}], ", '{lock: {paths: ["**"], ')
@@ -394,7 +392,7 @@ async def test_nobody_is_told_to_let_go_of_what_its_task_declares_whatever_else_
         assert refused.value.reason == "Declared"
 
 
-async def test_an_order_that_was_overruled_leaves_nothing_in_the_plan_and_keeps_nobody_back(tmp_path: Path) -> None:
+async def test_overruled_order_leaves_nothing_in_the_plan_and_blocks_no_agent(tmp_path: Path) -> None:
     front = """
         - when: {message: "`back` gets `src/api.py` next"}
           call: {release: {}}
@@ -425,7 +423,7 @@ async def test_an_order_that_was_overruled_leaves_nothing_in_the_plan_and_keeps_
         assert here.state("task/front") == "running"
 
 
-async def test_when_it_is_over_one_record_is_left_with_all_who_were_in_it_and_the_two_may_not_write_any_more(
+async def test_ended_conflict_leaves_one_record_of_its_parties_and_revokes_messaging(
     tmp_path: Path,
 ) -> None:
     front = """
@@ -467,9 +465,7 @@ async def test_when_it_is_over_one_record_is_left_with_all_who_were_in_it_and_th
 
 
 @pytest.mark.parametrize("by", [HUMAN_CLI, Author("agent", ".")], ids=["a person", "an agent above"])
-async def test_an_order_gives_way_to_the_opposite_order_and_neither_note_nor_need_of_it_is_left(
-    tmp_path: Path, by: Author
-) -> None:
+async def test_order_is_replaced_by_the_opposite_order_without_leftovers(tmp_path: Path, by: Author) -> None:
     text = silent(team(NOBODY, front=STAYS, back=ASKS))
     async with arena(tmp_path) as here:
         await begin(here, text)
@@ -485,7 +481,7 @@ async def test_an_order_gives_way_to_the_opposite_order_and_neither_note_nor_nee
         await here.until(lambda: here.get("task/front").spec["needs"] == [])
 
 
-async def test_what_a_task_reads_of_a_ruling_goes_when_another_takes_its_place(tmp_path: Path) -> None:
+async def test_ruling_in_a_tasks_prompt_is_removed_when_another_replaces_it(tmp_path: Path) -> None:
     front = f"{WAITS}\n{STAYS}"
     async with arena(tmp_path) as here:
         await begin(here, silent(team(NOBODY, front=front, back=ASKS)))
@@ -500,7 +496,7 @@ async def test_what_a_task_reads_of_a_ruling_goes_when_another_takes_its_place(t
         await over(here)
 
 
-async def test_what_a_ruling_takes_is_kept_no_longer_than_a_turn_by_an_agent_that_keeps_all_to_the_end_of_its_task(
+async def test_awarded_lock_is_kept_for_a_turn_even_by_an_agent_that_locks_for_its_task(
     tmp_path: Path,
 ) -> None:
     front = f"""

@@ -14,7 +14,7 @@ from tests.product import HUMAN_CLI, PatchAccepted
 pytestmark = pytest.mark.anyio
 
 
-async def test_what_it_waits_for_is_kept_no_longer_either_when_a_ruling_takes_it(tmp_path: Path) -> None:
+async def test_pending_lock_of_a_party_is_dropped_when_a_ruling_takes_the_file(tmp_path: Path) -> None:
     front = f"""
         - when: {{message: more}}
           call: {{lock: {{paths: [src/**]}}}}

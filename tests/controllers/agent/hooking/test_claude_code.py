@@ -152,7 +152,7 @@ async def test_updated_input_becomes_the_arguments_and_the_context_a_comment(tmp
     assert result["text"] == "safe\n"
 
 
-async def test_a_block_after_a_call_is_told_as_a_comment(tmp_path: Path) -> None:
+async def test_block_after_a_call_becomes_a_comment(tmp_path: Path) -> None:
     script(tmp_path, "review.py", REVIEWER)
     steps = """
         - call: {write: {path: a.py, content: "# DRAFT"}}
@@ -173,7 +173,7 @@ async def test_a_stop_hook_sends_the_answer_back_once(tmp_path: Path) -> None:
     assert b"run the tests before you stop" in models.asked[1].messages[-1]
 
 
-async def test_what_a_prompt_hook_prints_is_told_to_the_model(tmp_path: Path) -> None:
+async def test_output_of_a_prompt_hook_reaches_the_model(tmp_path: Path) -> None:
     script(tmp_path, "greet.sh", GREETER)
     text = plan("on-input", "greet.sh", "- done: ok").partition("agent:")[0] + "agent: {model: test/m, tools: []}\n"
     models = ScriptedModels([{"reply": {"text": "finished"}}])
@@ -196,7 +196,7 @@ READER = """
 """
 
 
-async def test_a_script_may_look_into_what_was_said(tmp_path: Path) -> None:
+async def test_script_may_read_the_transcript(tmp_path: Path) -> None:
     script(tmp_path, "read.py", READER)
     text = plan("before-reply", "read.py", "- done: ok").partition("agent:")[0]
     text += "agent: {model: test/m, tools: [list, shell]}\n"
@@ -219,7 +219,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("text", BROKEN)
-async def test_whatever_else_a_script_does_blocks_nothing_and_is_noted(tmp_path: Path, text: str) -> None:
+async def test_any_other_output_of_a_script_blocks_nothing_and_is_noted(tmp_path: Path, text: str) -> None:
     script(tmp_path, "broken.sh", f"#!/bin/sh\n{text}\n")
     steps = '- call: {shell: {command: "true"}}\n- expect: ok\n- done: ok'
     agent = "    timeout: 0.5\nagent:" if "sleep" in text else "agent:"
@@ -256,7 +256,7 @@ async def test_an_objection_counts_however_much_it_says(tmp_path: Path, sign: st
     assert not (tmp_path / "a.txt").exists()
 
 
-async def test_what_a_script_leaves_running_keeps_nobody_waiting(tmp_path: Path) -> None:
+async def test_process_left_running_by_a_script_delays_nothing(tmp_path: Path) -> None:
     script(tmp_path, "notify.sh", "#!/bin/sh\nsleep 60 &\necho no >&2\nexit 2\n")
     steps = '- call: {shell: {command: "true"}}\n- expect: {error: Denied}\n- done: ok'
     async with arena(tmp_path) as here:
@@ -299,7 +299,9 @@ def test_matchers_are_those_of_settings_json(matcher: str, tool: str, is_asked: 
         ("github.search", {"q": "x"}, {"q": "x"}),
     ],
 )
-def test_arguments_go_there_and_come_back(tool: str, ours: dict[str, object], theirs: dict[str, object] | None) -> None:
+def test_arguments_are_translated_there_and_back(
+    tool: str, ours: dict[str, object], theirs: dict[str, object] | None
+) -> None:
     given = claude_code.claude_arguments(tool, ours, "/w")
 
     assert theirs is None or given == theirs
@@ -369,7 +371,7 @@ def test_answers_of_that_contract_as_verdicts(output: bytes, verdict: HookVerdic
     assert claude_code.claude_verdict(ASKED, output) == verdict
 
 
-def test_each_agent_has_a_transcript_of_its_own_with_a_name_that_reads_well(tmp_path: Path) -> None:
+def test_each_agent_has_its_own_transcript_with_a_readable_name(tmp_path: Path) -> None:
     agents = {"agent/.": "agent", "agent/a-b": "agent/a-b", "agent/a/b": "agent/a/b", "agent/v1.2": "agent/v1.2"}
     folder = tmp_path / ".plan/p/transcripts"
     assert {one: programs.transcript_path(tmp_path, "plan/p", one) for one in agents} == {

@@ -52,7 +52,7 @@ async def check(here: Arena) -> None:
 
 
 @pytest.mark.timeout(240)
-async def test_what_hooks_remember_and_do_survives_a_crash_at_any_write(tmp_path: Path) -> None:
+async def test_memory_and_effects_of_hooks_survive_a_crash_at_any_write(tmp_path: Path) -> None:
     crashes = 0
     for after in range(1, 200):
         folder = tmp_path / str(after)

@@ -43,7 +43,7 @@ def test_the_order_in_which_hooks_answer_does_not_matter(said: list[CountedVerdi
 
 
 @given(SAID)
-def test_the_strictest_verdict_counts_with_the_reasons_of_those_that_are_as_strict(said: list[CountedVerdict]) -> None:
+def test_strictest_verdict_wins_with_the_reasons_of_all_equally_strict_ones(said: list[CountedVerdict]) -> None:
     merged = verdicts.merge_verdicts(said)
     ranks = [STRICTNESS.index(one.verdict.decision) for one in said]
 
@@ -68,13 +68,13 @@ def test_deny_is_before_defer_before_ask_before_allow() -> None:
 
 
 @given(VERDICTS)
-def test_what_a_verdict_prints_is_read_back(verdict: HookVerdict) -> None:
+def test_printed_verdict_is_read_back(verdict: HookVerdict) -> None:
     assert hook_verdict_from_json(verdict.to_json()) == verdict
     assert verdict_from_json({"version": 1, **verdict.to_json()}) == verdict
 
 
 @given(st.binary(max_size=200))
-def test_whatever_a_program_prints_is_a_verdict_or_a_fault_and_nothing_between(output: bytes) -> None:
+def test_any_program_output_is_a_verdict_or_an_error(output: bytes) -> None:
     verdict = parse_hook_output(output)
 
     assert verdict.fault or verdict.decision in STRICTNESS
@@ -84,9 +84,7 @@ def test_whatever_a_program_prints_is_a_verdict_or_a_fault_and_nothing_between(o
 @rows.each("point", ["before-call", "on-patch", "before-reply", "on-input", "after-call", "on-sleep"])
 @rows.each("policy", [None, "deny", "note"])
 @rows.each("contract", ["planloop", "claude-code"])
-def test_a_fault_is_a_denial_or_a_note_and_says_that_it_is_one(
-    point: HookPoint, policy: OnError | None, contract: str
-) -> None:
+def test_error_becomes_a_marked_denial_or_note(point: HookPoint, policy: OnError | None, contract: str) -> None:
     mind = HookProgram(("x",), "claude-code") if contract == "claude-code" else HookFunction("a.py:b")
     spec = HookSpec("h", "agent/.", (point,), mind, on_fault=policy)
     counts = verdicts.effective_verdict(HookVerdict(fault="it died"), spec, point)

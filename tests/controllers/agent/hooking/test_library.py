@@ -37,7 +37,7 @@ async def results(here: Arena, tool: str) -> list[tuple[str, str]]:
     return [(each["state"], each["text"]) for each in await here.results(tool)]
 
 
-async def test_planning_is_reading_only_until_a_person_says_yes_to_the_plan(tmp_path: Path) -> None:
+async def test_planning_is_read_only_until_an_operator_approves_the_plan(tmp_path: Path) -> None:
     write = call("write", path="a.txt", content="hello")
     request = call("request", kind="plan", what="write a.txt", why="it is the goal", to="person")
     models = ScriptedModels(
@@ -126,7 +126,7 @@ async def test_the_agent_above_may_say_yes_to_a_plan_and_only_that_agent_is_free
     assert models.left == []
 
 
-async def test_a_person_ends_planning_by_approving_the_hook_itself(tmp_path: Path) -> None:
+async def test_operator_ends_planning_by_approving_the_hook_itself(tmp_path: Path) -> None:
     write = call("write", path="a.txt", content="hello")
     request = call("request", kind="plan", what="a.txt", why="goal", to="person")
     models = ScriptedModels(
@@ -141,7 +141,7 @@ async def test_a_person_ends_planning_by_approving_the_hook_itself(tmp_path: Pat
         await here.until((tmp_path / "a.txt").exists)
 
 
-async def test_what_thinks_about_a_planning_agent_may_say_what_it_thinks(tmp_path: Path) -> None:
+async def test_hook_agent_of_a_planning_agent_may_give_its_verdict(tmp_path: Path) -> None:
     """Hooks that are agents are watched by rules themselves: planning must not keep them from their verdict."""
     toes = {"system": "You see an answer"}
     request = call("request", kind="plan", what="a.txt", why="goal", to="person")
@@ -162,7 +162,7 @@ async def test_what_thinks_about_a_planning_agent_may_say_what_it_thinks(tmp_pat
     assert of_toes and not any(one.get("fault") for one in of_toes), of_toes
 
 
-async def test_a_plan_that_has_not_been_touched_is_remembered_after_so_many_turns(tmp_path: Path) -> None:
+async def test_untouched_plan_causes_a_reminder_after_a_number_of_turns(tmp_path: Path) -> None:
     touch = call("write", path="todo.md", content="- all of it")
     steps = [calls(call("list"))] * 3 + [calls(touch)] + [calls(call("list"))] * 4 + [says("done")]
     models = ScriptedModels(steps)
@@ -174,7 +174,7 @@ async def test_a_plan_that_has_not_been_touched_is_remembered_after_so_many_turn
     assert shown(models).count("You have not touched your plan or notes for 2 turns.") == 3
 
 
-async def test_what_changed_on_disk_since_it_was_read_is_told_once_and_to_whom_it_concerns(tmp_path: Path) -> None:
+async def test_external_file_change_is_reported_once_to_affected_agents(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("old")
     change = call("shell", command="echo new > a.txt")
     models = ScriptedModels(
@@ -195,7 +195,7 @@ async def test_what_changed_on_disk_since_it_was_read_is_told_once_and_to_whom_i
     assert "Changed on disk since you last read them: a.txt." in shown(models)
 
 
-async def test_of_two_agents_only_the_one_that_has_not_seen_the_change_is_told(tmp_path: Path) -> None:
+async def test_change_is_reported_only_to_the_agent_that_has_not_seen_it(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("old")
     (tmp_path / "b.txt").write_text("old")
     read, write = call("read", path="a.txt"), call("write", path="a.txt", content="new")
@@ -241,7 +241,7 @@ def child(name: str) -> dict[str, Any]:
     return CHILD | {"id": name}
 
 
-async def test_a_single_minded_agent_has_one_subagent_at_a_time(tmp_path: Path) -> None:
+async def test_single_minded_agent_has_one_subagent_at_a_time(tmp_path: Path) -> None:
     both = call("task", tasks=[child("a"), child("b")])
     by_patch = [
         call("plan_patch", ops=[{"op": "add", "path": "tasks/c", "value": CHILD}]),
@@ -377,7 +377,7 @@ async def test_an_answer_that_disagrees_is_sent_back_until_it_meets_the_other_si
     assert models.left == []
 
 
-async def test_who_is_corrected_repeatedly_gets_a_hook_that_was_made_for_it(tmp_path: Path) -> None:
+async def test_agent_corrected_repeatedly_gets_a_hook_made_for_it(tmp_path: Path) -> None:
     maker = {"system": "People have corrected"}
     push = call("shell", command="git push")
     deny = {"when": {"call": "shell(git push*)"}, "deny": "People asked you not to push."}
@@ -415,7 +415,7 @@ async def test_who_is_corrected_repeatedly_gets_a_hook_that_was_made_for_it(tmp_
 
 
 @pytest.mark.parametrize("path", ["b.txt", "src/../b.txt", "link/b.txt", "./b.txt"])
-async def test_no_other_name_of_a_file_gets_through_a_rule_that_allows_some(tmp_path: Path, path: str) -> None:
+async def test_no_other_name_of_a_file_passes_a_rule_that_allows_some(tmp_path: Path, path: str) -> None:
     for name in ("src", "doc"):
         (tmp_path / name).mkdir()
     (tmp_path / "src" / "link").symlink_to("../doc")
@@ -434,7 +434,7 @@ async def test_no_other_name_of_a_file_gets_through_a_rule_that_allows_some(tmp_
     assert sorted(str(each.relative_to(tmp_path)) for each in tmp_path.rglob("*.txt")) == ["src/a.txt"]
 
 
-async def test_an_agent_that_makes_a_wrong_rule_is_told_what_is_wrong_and_how_to_mend_it(tmp_path: Path) -> None:
+async def test_agent_that_writes_an_invalid_rule_gets_the_error_and_a_fix(tmp_path: Path) -> None:
     def hook(when: dict[str, Any]) -> dict[str, Any]:
         rule = [{"when": when, "deny": "I said I would not."}]
         return {"name": "hook", "arguments": {"name": "promise", "on": ["before-call"], "rule": rule}}
@@ -459,7 +459,7 @@ EVERY = ("planning", "todo-reminder", "file-changed", "single-minded", "spawn-li
 SMART = ("discussion-limit", "on-your-toes", "repeated-correction")
 
 
-async def test_all_of_them_together_stand_in_nobodys_way_once_the_plan_is_approved(tmp_path: Path) -> None:
+async def test_all_library_hooks_together_allow_work_once_the_plan_is_approved(tmp_path: Path) -> None:
     toes = {"system": "You see an answer"}
     request = call("request", kind="plan", what="one child writes a.txt", why="it is the goal", to="person")
     child = {"goal": "write it", "agent": {"model": "test/n", "tools": ["write", "read"]}}

@@ -60,7 +60,7 @@ async def test_a_turn_asks_at_each_of_its_moments_in_order(tmp_path: Path) -> No
     ]
 
 
-async def test_what_a_question_says(tmp_path: Path) -> None:
+async def test_question_holds_its_documented_fields(tmp_path: Path) -> None:
     (tmp_path / "note.py").write_text(NOTING)
     script = 'agent: {script: [{call: {shell: {command: "echo hi"}}}, {done: fine}]}\n'
     async with arena(tmp_path) as here:
@@ -130,7 +130,7 @@ async def test_a_new_goal_while_the_opening_is_asked_becomes_part_of_the_turn(tm
     assert len(models.asked) == 1 and b"another" in models.asked[0].messages[-1]
 
 
-async def test_a_pause_lets_the_hook_that_is_asked_answer_and_begins_nothing_new(tmp_path: Path) -> None:
+async def test_pause_lets_the_asked_hook_answer_and_starts_nothing_new(tmp_path: Path) -> None:
     text = slow(tmp_path, "before-call", TOUCHES)
     async with arena(tmp_path) as here:
         await here.apply(text)
@@ -165,7 +165,7 @@ async def test_an_agent_without_hooks_has_no_record_of_any(tmp_path: Path) -> No
         assert not {"fired", "sent_back", "nudges", "spoken"} & here.get("agent/.").status.keys()
 
 
-async def test_what_a_hook_takes_is_the_agents_time(tmp_path: Path) -> None:
+async def test_time_of_a_hook_counts_as_the_agents_time(tmp_path: Path) -> None:
     (tmp_path / "hook.sh").write_text("sleep 0.3\n")
     text = "goal: g\nhooks: {h: {on: [on-wake], run: [sh, hook.sh]}}\nagent: {script: [{done: ok}]}\n"
     async with arena(tmp_path) as here:
@@ -173,7 +173,7 @@ async def test_what_a_hook_takes_is_the_agents_time(tmp_path: Path) -> None:
         assert here.get("agent/.").status["used"]["time_s"] >= 0.3
 
 
-async def test_a_yes_to_a_request_is_a_patch_and_an_answer_to_a_question_is_none(tmp_path: Path) -> None:
+async def test_approval_of_a_request_is_a_patch_and_an_answer_to_a_question_is_not(tmp_path: Path) -> None:
     text = """
         goal: g
         hooks:

@@ -147,7 +147,7 @@ def test_children_are_counted_by_what_they_are(wanted: Json, is_so: bool) -> Non
         ("agent/other", "agent/other"),
     ],
 )
-def test_who_sent_a_message_is_known_by_kin_name_and_address(sender: str, who: str) -> None:
+def test_sender_of_a_message_is_known_by_kinship_name_and_address(sender: str, who: str) -> None:
     facts = at("on-input", call=None, messages=(message("do not push", sender),))
 
     assert holds({"message": {"from": who, "text": {"contains": "not"}}}, facts)
@@ -155,7 +155,7 @@ def test_who_sent_a_message_is_known_by_kin_name_and_address(sender: str, who: s
     assert holds({"messages": {"from": who, "count": 1}}, facts)
 
 
-def test_the_answer_to_a_request_is_told_from_others() -> None:
+def test_answer_to_a_request_is_distinguished_from_other_messages() -> None:
     body: Json = {
         "asked": "approval/web.1",
         "what": {"kind": "plan", "what": "x", "of": "person"},
@@ -178,7 +178,7 @@ def test_levels_are_compared_as_numbers() -> None:
     assert not holds({"budget": {"tokens": {"<": 1}}}, facts), "what has no bound is never low"
 
 
-def test_children_that_a_reply_would_begin_are_counted_with_those_at_work() -> None:
+def test_children_that_a_reply_would_start_are_counted_with_running_ones() -> None:
     assert holds({"children-then": 3}, at(children=CHILDREN, begins=2))
 
 
@@ -215,7 +215,7 @@ def test_blanks_are_filled_with_what_is_known() -> None:
     assert verdict.comment == words
 
 
-def test_what_was_said_and_what_came_can_be_quoted() -> None:
+def test_replies_and_results_can_be_quoted() -> None:
     facts = at("on-input", call=None, messages=(message("hello", "agent/web"), message("stop it")), prompt="all")
 
     rule = {"when": {"message": {"from": "person"}}, "comment": "{message} {prompt}"}
@@ -229,7 +229,7 @@ def test_a_filled_text_is_clamped() -> None:
     assert len(said({"comment": "{arguments.content}"}, long).comment) == limits.RULE_WORDS_CHARS_MAX
 
 
-def test_a_rewriting_changes_what_it_names_and_keeps_types() -> None:
+def test_rewriting_changes_only_the_named_arguments_and_keeps_types() -> None:
     rewrite: Json = {"path": "out/{arguments.path}", "content": None, "mode": "{arguments.deep.n}", "all": ["{tool}"]}
 
     assert said({"rewrite": rewrite}).arguments == {
@@ -294,7 +294,7 @@ def test_once_is_once_for_each_text() -> None:
     assert said(rule, at(files_changed={"a": "2"}), told.memory).comment == "a"
 
 
-def test_a_rule_that_remembers_nothing_keeps_nothing() -> None:
+def test_rule_without_memory_stores_nothing() -> None:
     assert said({"when": {"call": "write"}, "deny": "x"}).memory is None
 
 
@@ -312,7 +312,7 @@ def test_a_rule_can_end_itself() -> None:
         ({"when": {"not": 3}, "deny": "no"}, "a condition must be a map"),
     ],
 )
-def test_what_cannot_be_told_is_a_fault_and_no_verdict(rule: Json, words: str) -> None:
+def test_undecidable_rule_is_an_error_and_not_a_verdict(rule: Json, words: str) -> None:
     long = at(call=replace(CALL, arguments={"path": "a", "content": "x" * (limits.RULE_TEXT_CHARS_MAX + 1)}))
     verdict = said(rule, long)
 
@@ -320,7 +320,7 @@ def test_what_cannot_be_told_is_a_fault_and_no_verdict(rule: Json, words: str) -
     assert verdict.decision == "allow", "its policy for faults decides, not the rule"
 
 
-def test_an_agent_that_makes_names_up_makes_a_hook_forget_none_of_its_own() -> None:
+def test_agent_that_invents_names_cannot_make_a_hook_forget_its_own() -> None:
     rule = [{"count": "all"}, {"mark": "asked"}, {"count": "at {arguments.path}", "mark": "{arguments.path}"}]
     memory: Json = None
     for index in range(limits.RULE_NAMES_MAX + 20):
@@ -337,7 +337,7 @@ def test_a_count_stays_a_number_that_the_log_holds() -> None:
     assert memory["counts"] == {"x": limits.RULE_COUNT_MAX, "y": -limits.RULE_COUNT_MAX}
 
 
-def test_what_is_remembered_is_bounded() -> None:
+def test_memory_of_a_hook_is_bounded() -> None:
     memory: Json = None
     for number in range(limits.RULE_NAMES_MAX + 10):
         call = replace(CALL, arguments={"path": f"f{number}"})
@@ -432,7 +432,7 @@ def test_clauses_before_an_agent_may_decide_without_it() -> None:
     assert before([{"when": {"tun": 1}, "consult": True}]).verdict.fault
 
 
-def test_so_many_notes_are_kept() -> None:
+def test_number_of_kept_notes_is_bounded() -> None:
     memory: Json = None
     for turn in range(limits.RULE_NOTES_MAX + 3):
         memory = before([{"note": "{turn}"}], at(turn=turn), memory).verdict.memory
@@ -452,7 +452,7 @@ DISGUISED = ["git status; git push", "git status && git push", "$(git push)", "g
 
 
 @pytest.mark.parametrize("command", ["git push", "git  push -f", *DISGUISED[:3]])
-def test_what_may_be_the_call_is_held_back(command: str) -> None:
+def test_command_that_may_be_the_denied_call_is_denied(command: str) -> None:
     assert said({"when": {"call": "shell(git push*)"}, "deny": "no"}, shell(command)).decision == "deny"
 
 
@@ -466,7 +466,7 @@ def test_what_may_be_the_call_is_held_back(command: str) -> None:
     ],
     ids=["allow", "not", "deep"],
 )
-def test_what_only_begins_like_what_is_let_through_is_not(rule: Json, command: str) -> None:
+def test_command_that_only_starts_like_an_allowed_one_is_denied(rule: Json, command: str) -> None:
     assert said(rule, shell(command)).decision == "deny"
     assert said(rule, shell("git status -s")).decision == "allow"
 
@@ -483,7 +483,7 @@ def test_a_key_that_is_made_up_does_not_hide_what_is_within_another() -> None:
     assert said(gentle, at(call=replace(call, arguments={"options": {"force": False}}))).decision == "allow"
 
 
-def test_what_a_path_is_not_to_be_none_of_its_names_is() -> None:
+def test_negated_path_must_differ_from_every_name_of_the_path() -> None:
     call = replace(CALL, arguments={"path": "./src/a.py"}, places=("src/a.py", "src/a.py"))
 
     assert not holds({"arguments": {"path": {"not": "SRC/A.py", "any-case": True}}}, at(call=call))

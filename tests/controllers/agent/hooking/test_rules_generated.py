@@ -127,14 +127,14 @@ kept = values | st.fixed_dictionaries(
 
 
 @given(rule=values)
-def test_whatever_is_written_is_told_of_and_breaks_nothing(rule: Json) -> None:
+def test_any_rule_is_reported_or_accepted_without_a_crash(rule: Json) -> None:
     for fault in (*rule_problems(rule), *condition_problems(rule)):
         assert fault.hint, fault
 
 
 @settings(max_examples=sets.examples(400, 45))
 @given(rule=st.lists(clauses, min_size=1, max_size=3), asked=st.lists(facts, min_size=1, max_size=3), kept=kept)
-def test_a_rule_without_faults_answers_anything_with_a_verdict_that_can_be_kept(
+def test_valid_rule_answers_any_input_with_a_storable_verdict(
     rule: list[Any], asked: list[HookFacts], kept: Json
 ) -> None:
     told = rule_problems(rule, RuleScope(is_first=True))

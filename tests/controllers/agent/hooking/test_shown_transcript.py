@@ -93,7 +93,7 @@ async def test_agent_of_a_hook_gets_the_transcript_with_the_question_and_can_sea
     assert found[2] == "no matching messages"
 
 
-async def test_an_agent_that_is_no_hook_has_no_transcript_to_look_into(tmp_path: Path) -> None:
+async def test_agent_that_is_not_a_hook_has_no_transcript_to_read(tmp_path: Path) -> None:
     steps = "[{call: {transcript: {}}}, {expect: {error: NoHook}}, {done: ok}]"
     async with arena(tmp_path) as here:
         assert await run(here, f"goal: g\nagent: {{tools: [transcript], script: {steps}}}\n") == "done"
@@ -105,7 +105,7 @@ def long_life(turns: int, chars: int) -> tuple[AgentStatus, dict[str, bytes]]:
     return AgentStatus(turn=turns, memory=AgentMemory(transcript=chunks)), blobs
 
 
-def test_what_is_shown_is_bounded_and_is_the_newest_end() -> None:
+def test_shown_transcript_is_bounded_to_its_newest_end() -> None:
     status, blobs = long_life(turns=500, chars=20_000)
     found = agent_hooks.excerpt_messages(
         status, TranscriptExcerpt(turns=500, chars=limits.HOOK_TRANSCRIPT_CHARS_MAX), blobs.get

@@ -61,7 +61,7 @@ async def fired(here: Arena) -> list[JsonObject]:
     return [draft.data for draft in await here.log() if draft.type == "hook.fired"]
 
 
-async def test_a_hook_that_thinks_denies_a_call_and_the_agent_is_told_why(tmp_path: Path) -> None:
+async def test_llm_hook_denies_a_call_and_the_agent_gets_the_reason(tmp_path: Path) -> None:
     models = ScriptedModels(
         [*worker(calls(WRITE), says("it may not be")), *guard(says('{"decision": "deny", "reason": "not that file"}'))]
     )
@@ -92,7 +92,7 @@ async def test_other_arguments_by_the_verdict_tool_are_those_of_the_call(tmp_pat
     assert models.left == [], "the rewritten call was asked about again"
 
 
-async def test_of_two_verdicts_in_one_reply_the_stricter_counts(tmp_path: Path) -> None:
+async def test_stricter_of_two_verdicts_in_one_reply_wins(tmp_path: Path) -> None:
     both = calls(call("verdict", decision="deny", reason="not a"), call("verdict", decision="allow"))
     models = ScriptedModels([*worker(calls(WRITE), says("done")), *guard(both)])
     async with arena(tmp_path, models=models) as here:
@@ -130,7 +130,7 @@ async def test_a_hook_that_quits_is_asked_no_more_and_what_it_was_asked_is_allow
 
 
 @pytest.mark.parametrize(("policy", "is_written"), [("deny", False), ("note", True)])
-async def test_a_hook_whose_budget_is_used_up_is_a_fault_and_the_policy_decides(
+async def test_hook_with_a_spent_budget_is_an_error_and_the_policy_decides(
     tmp_path: Path, policy: str, is_written: bool
 ) -> None:
     other = call("write", path="b.txt", content="hello")
@@ -143,7 +143,7 @@ async def test_a_hook_whose_budget_is_used_up_is_a_fault_and_the_policy_decides(
     assert len(of(models, "guard")) == 1
 
 
-async def test_what_a_hook_costs_is_billed_to_the_task_of_the_agent_that_it_watches(tmp_path: Path) -> None:
+async def test_cost_of_a_hook_is_billed_to_the_task_of_its_agent(tmp_path: Path) -> None:
     models = ScriptedModels([*worker(calls(WRITE), says("done")), *guard(says("ALLOW"))])
     async with arena(tmp_path, models=models) as here:
         assert await ended(here, plan(more="budget: {tokens: 100000, turns: 20}")) == "done"
@@ -154,7 +154,7 @@ async def test_what_a_hook_costs_is_billed_to_the_task_of_the_agent_that_it_watc
     assert accounts["turns"]["spent"] == hook["turns"] + agent["turns"] == 3
 
 
-async def test_a_hook_without_a_model_is_a_fault(tmp_path: Path) -> None:
+async def test_hook_without_a_model_is_an_error(tmp_path: Path) -> None:
     refusal = {"status": 401, "error": {"message": "no key"}, "times": "always"}
     models = ScriptedModels([*worker(calls(WRITE), says("it may not be")), *guard(refusal)])
     async with arena(tmp_path, models=models) as here:
@@ -164,7 +164,7 @@ async def test_a_hook_without_a_model_is_a_fault(tmp_path: Path) -> None:
     assert "NoModel" in str(said)
 
 
-async def test_a_late_hook_is_a_fault_and_its_request_is_given_up(tmp_path: Path) -> None:
+async def test_late_hook_is_an_error_and_its_request_is_cancelled(tmp_path: Path) -> None:
     models = ScriptedModels([*worker(calls(WRITE), says("it may not be")), *guard({"hang": True})])
     async with arena(tmp_path, models=models) as here:
         assert await ended(here, plan(f"{CAREFUL}, timeout: 0.2")) == "done"
@@ -175,7 +175,7 @@ async def test_a_late_hook_is_a_fault_and_its_request_is_given_up(tmp_path: Path
     assert models.endings.count("closed") == 1, "nobody waits for it any more"
 
 
-async def test_pausing_and_going_on_loses_no_question(tmp_path: Path) -> None:
+async def test_pausing_and_resuming_loses_no_question(tmp_path: Path) -> None:
     models = ScriptedModels([*worker(calls(WRITE), says("done")), *guard({"delay": 0.1, **says("ALLOW")})])
     async with arena(tmp_path, models=models) as here:
         await here.apply(plan())
@@ -202,7 +202,7 @@ async def test_cancelling_the_watched_agent_ends_the_question_and_the_request(tm
     assert models.endings == ["answered", "closed"]
 
 
-async def test_when_the_watched_agent_begins_anew_its_hook_does_too(tmp_path: Path) -> None:
+async def test_hook_restarts_with_the_agent_it_watches(tmp_path: Path) -> None:
     models = ScriptedModels([*worker(calls(WRITE), calls(WRITE), says("done")), *guard({"hang": True}, says("ALLOW"))])
     async with arena(tmp_path, models=models) as here:
         await here.apply(plan())
@@ -217,7 +217,7 @@ async def test_when_the_watched_agent_begins_anew_its_hook_does_too(tmp_path: Pa
     assert models.left == []
 
 
-async def test_a_person_can_talk_with_the_agent_behind_a_hook_and_it_goes_on_watching(tmp_path: Path) -> None:
+async def test_operator_can_talk_with_the_agent_behind_a_hook_while_it_watches(tmp_path: Path) -> None:
     models = ScriptedModels(
         [
             *worker(
@@ -255,7 +255,7 @@ async def test_asking_twice_changes_nothing_and_a_withdrawn_question_has_no_answ
         await here.until_state("task/.", "cancelled")
 
 
-async def test_a_hook_that_loops_ends_with_its_budget_and_not_before_its_agent_goes_on(tmp_path: Path) -> None:
+async def test_looping_hook_ends_with_its_budget_before_its_agent_continues(tmp_path: Path) -> None:
     look = {**calls(call("read", path="notes.txt")), "times": "always"}
     (tmp_path / "notes.txt").write_text("nothing")
     models = ScriptedModels([*worker(calls(WRITE), says("it may not be")), *guard(look)])
@@ -271,7 +271,7 @@ async def test_a_hook_that_loops_ends_with_its_budget_and_not_before_its_agent_g
 @pytest.mark.parametrize(
     "mind", ["run: [sh, -c, exit 3]", "python: 'gone.py:watch'", "script: [{fail: I cannot tell}]"]
 )
-async def test_a_hook_that_breaks_is_a_fault_whatever_it_thinks_with(tmp_path: Path, mind: str) -> None:
+async def test_crashed_hook_is_an_error_for_every_kind_of_decider(tmp_path: Path, mind: str) -> None:
     models = ScriptedModels([*worker(calls(WRITE), says("it may not be"))])
     text = plan().replace("model: test/guard, prompt: watch the files", mind)
     async with arena(tmp_path, models=models) as here:
@@ -347,7 +347,7 @@ async def test_the_conversation_of_a_hook_is_made_shorter_like_any_other(tmp_pat
     assert b"f11.txt" in last.messages[-1]
 
 
-async def test_an_answer_that_comes_again_or_too_late_changes_nothing(tmp_path: Path) -> None:
+async def test_repeated_or_late_answer_changes_nothing(tmp_path: Path) -> None:
     models = ScriptedModels([*worker(calls(WRITE), says("it may not be")), *guard(says("DENY: no"))])
     async with arena(tmp_path, models=models) as here:
         assert await ended(here, plan()) == "done"

@@ -46,14 +46,14 @@ def read(text: str, point: HookPoint = "on-input") -> HookVerdict:
         ("No comment.", HookVerdict()),
     ],
 )
-def test_what_is_said_is_a_verdict(text: str, wanted: HookVerdict) -> None:
+def test_spoken_reply_is_a_verdict(text: str, wanted: HookVerdict) -> None:
     assert read(text) == wanted
 
 
 @pytest.mark.parametrize(
     "text", ["ask the user what they mean", "Block quotes are fine", "I would not deny that", "{x}"]
 )
-def test_other_words_are_a_comment(text: str) -> None:
+def test_any_other_reply_is_a_comment(text: str) -> None:
     assert read(text) == HookVerdict(comment=text)
 
 
@@ -66,12 +66,12 @@ def test_before_a_call_chatter_and_silence_are_no_permission(text: str) -> None:
 @pytest.mark.parametrize(
     "text", ['{"decision": "maybe"}', '{"decision": 3}', '{"decision": "allow", "updated_input": "rm"}']
 )
-def test_a_verdict_that_is_none_is_a_fault(text: str) -> None:
+def test_invalid_verdict_is_an_error(text: str) -> None:
     assert read(text).fault
     assert read(text).decision == "allow" and read(text).arguments is None
 
 
-def test_an_agent_that_cannot_answer_is_a_fault_with_its_reason() -> None:
+def test_agent_that_cannot_answer_is_an_error_with_its_reason() -> None:
     said = verdicts.parse_verdict(ThreadAnswer("its budget of turns is used up", "Parked"), "before-call")
     assert said == HookVerdict(fault="Parked: its budget of turns is used up")
 
@@ -84,13 +84,13 @@ def test_a_value_counts_before_its_text() -> None:
 
 
 @given(st.text() | st.recursive(st.none() | st.booleans() | st.integers() | st.text(), st.lists).map(json.dumps))
-def test_nothing_that_is_said_breaks_the_reading(text: str) -> None:
+def test_any_reply_is_read_without_a_crash(text: str) -> None:
     for point in ("before-call", "on-input"):
         said = read(text, point)
         assert len(said.comment) <= limits.HOOK_WORDS_CHARS_MAX and len(said.reason) <= limits.HOOK_WORDS_CHARS_MAX
 
 
-def test_many_braces_are_given_up() -> None:
+def test_many_braces_are_abandoned() -> None:
     assert read("{" * 10_000) == HookVerdict(comment=("{" * 10_000)[: limits.HOOK_WORDS_CHARS_MAX - 1] + "…")
 
 
@@ -106,7 +106,7 @@ def question(**more: object) -> JsonObject:
     return {**base, "tool_name": "write", "tool_input": {"path": "a.txt", "content": "hello"}, **more}
 
 
-def test_a_reader_is_shown_words_and_a_program_the_question_itself() -> None:
+def test_reader_sees_text_and_a_program_the_question_itself() -> None:
     text = agent_hooks.question_body(HOOK, question(), is_text=True)
     assert isinstance(text, str)
     golden_text.said_in(text, "agent/web")
@@ -116,12 +116,12 @@ def test_a_reader_is_shown_words_and_a_program_the_question_itself() -> None:
 
 
 @given(st.integers(0, 60_000), st.integers(0, 300), st.booleans())
-def test_what_is_shown_always_fits_into_a_message(size: int, count: int, is_text: bool) -> None:
+def test_question_always_fits_into_a_message(size: int, count: int, is_text: bool) -> None:
     children = [{"task": f"task/{index}", "goal": "x" * 200} for index in range(count)]
     big = question(tool_input={"content": "x" * size, "other": ["y" * 100] * count}, children=children)
     assert len(encode(agent_hooks.question_body(HOOK, big, is_text=is_text))) <= limits.MESSAGE_BYTES_MAX
 
 
-def test_what_is_cut_says_so() -> None:
+def test_truncated_reply_is_marked() -> None:
     text = agent_hooks.question_body(HOOK, question(tool_input={"content": "x" * 40_000}), is_text=True)
     assert "left out" in str(text)

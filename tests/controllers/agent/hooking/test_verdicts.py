@@ -39,7 +39,7 @@ def verdicts(log: list[RecordDraft]) -> list[dict[str, Any]]:
     return [one for draft in log if draft.type == "hook.fired" for one in draft.data["fired"]]
 
 
-async def test_a_denied_call_never_starts_and_its_agent_is_told_which_hook_and_why(tmp_path: Path) -> None:
+async def test_denied_call_never_starts_and_its_agent_gets_the_hook_and_the_reason(tmp_path: Path) -> None:
     hooks(tmp_path, 'return {"decision": "deny", "reason": "no commands"} if q["tool_name"] == "shell" else None')
     steps = """
         - call: {shell: {command: "touch ran"}}
@@ -68,7 +68,7 @@ async def test_match_narrows_what_a_hook_is_asked_about(tmp_path: Path) -> None:
     assert [one["tool"] for one in asked] == ["write"]
 
 
-async def test_a_deferred_call_has_a_class_of_its_own_and_asking_again_is_not_being_stuck(tmp_path: Path) -> None:
+async def test_deferred_call_has_its_own_class_and_asking_again_is_not_being_stuck(tmp_path: Path) -> None:
     body = """
     n = (q["state"] or 0) + 1
     return {"decision": "defer" if n < 5 else "allow", "reason": "read first", "memory": n}
@@ -122,7 +122,7 @@ async def test_rewritten_arguments_are_checked_again_and_stored_with_the_origina
     assert [one["key"] for one in verdicts(log)] == ["before-call.0.0.guard", "before-call.0.1.guard"]
 
 
-async def test_what_the_rights_forbid_no_rewriting_allows(tmp_path: Path) -> None:
+async def test_rewriting_cannot_allow_what_the_rights_forbid(tmp_path: Path) -> None:
     hooks(tmp_path, 'return {"arguments": {"command": "rm -rf /"}} if "echo" in q["tool_input"]["command"] else None')
     steps = '- call: {shell: {command: echo}}\n- expect: {error: Denied, contains: "from hook guard"}\n- done: ok'
     text = plan("before-call", steps, ", match: shell") + '  rights: {deny: ["shell(rm *)"]}\n'
@@ -130,7 +130,7 @@ async def test_what_the_rights_forbid_no_rewriting_allows(tmp_path: Path) -> Non
         assert await run(here, text) == "done"
 
 
-async def test_a_hook_that_rewrites_for_ever_is_a_fault(tmp_path: Path) -> None:
+async def test_hook_that_rewrites_forever_is_an_error(tmp_path: Path) -> None:
     hooks(tmp_path, 'return {"arguments": {"command": q["tool_input"]["command"] + "x"}}')
     steps = """
         - call: {shell: {command: "touch ran"}}
@@ -144,7 +144,7 @@ async def test_a_hook_that_rewrites_for_ever_is_a_fault(tmp_path: Path) -> None:
     assert not (tmp_path / "ran").exists()
 
 
-async def test_a_comment_after_a_call_is_a_part_of_its_own_in_what_a_model_sees(tmp_path: Path) -> None:
+async def test_comment_after_a_call_is_a_separate_part_for_the_model(tmp_path: Path) -> None:
     hooks(tmp_path, 'return {"comment": "mind the tests"}')
     text = 'goal: g\nhooks: {guard: {on: [after-call], match: write, python: "hooks.py:say"}}\n'
     text += "agent: {model: test/m, tools: [write]}\n"
@@ -161,7 +161,7 @@ async def test_a_comment_after_a_call_is_a_part_of_its_own_in_what_a_model_sees(
     said(messages[4]["content"])
 
 
-async def test_a_comment_on_the_input_is_told_before_the_model_is_asked(tmp_path: Path) -> None:
+async def test_comment_on_the_input_arrives_before_the_model_is_asked(tmp_path: Path) -> None:
     hooks(tmp_path, 'return {"comment": "the goal was: " + q["prompt"]}')
     text = (
         'goal: build it\nhooks: {guard: {on: [on-input], python: "hooks.py:say"}}\nagent: {model: test/m, tools: []}\n'
@@ -175,7 +175,7 @@ async def test_a_comment_on_the_input_is_told_before_the_model_is_asked(tmp_path
     said(messages[-1]["content"])
 
 
-async def test_fair_words_beside_a_result_do_not_hide_it(tmp_path: Path) -> None:
+async def test_polite_words_beside_a_result_do_not_hide_it(tmp_path: Path) -> None:
     rule = "[{when: {reply: {contains: BAD}}, deny: not like that}]"
     text = f"goal: g\nhooks: {{guard: {{on: before-reply, rule: {rule}}}}}\nagent: {{model: test/m, tools: []}}\n"
     calls = [{"name": "done", "arguments": {"result": "BAD"}}]
@@ -195,7 +195,7 @@ async def test_an_answer_is_sent_back_so_often_and_then_taken(tmp_path: Path) ->
     assert b"not good enough: answer 0" in models.asked[1].messages[-1]
 
 
-async def test_an_end_beside_other_calls_is_an_answer_and_judged_by_what_came_of_them(tmp_path: Path) -> None:
+async def test_end_beside_other_calls_is_an_answer_judged_by_their_results(tmp_path: Path) -> None:
     hooks(tmp_path, 'return None if open("a").read() == "good" else {"decision": "deny", "reason": "a is bad"}')
     text = 'goal: g\nhooks: {guard: {on: [before-reply, on-end], python: "hooks.py:say"}}\n'
     text += "agent: {model: test/m, tools: [write]}\n"
@@ -216,7 +216,7 @@ async def test_an_end_beside_other_calls_is_an_answer_and_judged_by_what_came_of
     assert b"Your answer was sent back. Continue your work. hook guard: a is bad" in models.asked[1].messages[-1]
 
 
-async def test_a_hook_may_keep_an_agent_from_sleeping_but_not_for_ever(tmp_path: Path) -> None:
+async def test_hook_may_keep_an_agent_awake_but_not_forever(tmp_path: Path) -> None:
     hooks(tmp_path, 'return {"comment": "is there nothing to do?"}')
     text = 'goal: g\nhooks: {guard: {on: [on-sleep], python: "hooks.py:say"}}\nagent: {run: "true"}\n'
     async with arena(tmp_path) as here:
@@ -230,7 +230,7 @@ async def test_a_hook_may_keep_an_agent_from_sleeping_but_not_for_ever(tmp_path:
         assert (await here.types()).count("turn.started") == 8
 
 
-async def test_a_hook_keeps_its_memory_quits_and_begins_anew_with_its_agent(tmp_path: Path) -> None:
+async def test_hook_keeps_its_memory_quits_and_restarts_with_its_agent(tmp_path: Path) -> None:
     body = """
     n = (q["state"] or {"n": 0})["n"] + 1
     return {"memory": {"n": n}, "is_last": n == 2, "decision": "deny", "reason": f"number {n}"}
@@ -244,7 +244,7 @@ async def test_a_hook_keeps_its_memory_quits_and_begins_anew_with_its_agent(tmp_
         assert here.get("hook/guard").status["memory"] == [{"n": 2}]
 
 
-async def test_hooks_of_one_call_are_asked_at_once_and_the_strictest_counts(tmp_path: Path) -> None:
+async def test_hooks_of_one_call_run_in_parallel_and_the_strictest_wins(tmp_path: Path) -> None:
     rule = "rule: [{deny: never}]"
     text = f"""
 goal: g
@@ -264,7 +264,7 @@ agent:
 
 
 @pytest.mark.parametrize("path", ["src/a.txt", "./src/a.txt", "doc/../src/a.txt", "link/a.txt", "HERE/src/a.txt"])
-async def test_no_other_name_of_a_file_gets_around_the_hook_that_guards_it(tmp_path: Path, path: str) -> None:
+async def test_no_other_name_of_a_file_bypasses_the_hook_that_guards_it(tmp_path: Path, path: str) -> None:
     for name in ("src", "doc"):
         (tmp_path / name).mkdir()
     (tmp_path / "link").symlink_to("src")
@@ -294,7 +294,7 @@ async def test_no_other_name_of_a_file_gets_around_the_hook_that_guards_it(tmp_p
         ('{arguments: {timeout_s: {">": 60}}}', "shell: {command: 'true', timeout_s: \"90\"}"),
     ],
 )
-async def test_no_other_name_of_a_file_or_an_argument_gets_around_a_rule(tmp_path: Path, when: str, call: str) -> None:
+async def test_no_other_name_of_a_file_or_an_argument_bypasses_a_rule(tmp_path: Path, when: str, call: str) -> None:
     (tmp_path / "src").mkdir()
     (tmp_path / "link").symlink_to("src")
     text = f"""
@@ -310,7 +310,7 @@ agent:
         assert await run(here, text) == "done"
 
 
-async def test_a_rewriting_means_the_argument_under_whatever_name_it_was_given(tmp_path: Path) -> None:
+async def test_rewriting_applies_to_an_argument_under_any_of_its_names(tmp_path: Path) -> None:
     text = """
 goal: g
 hooks: {guard: {on: [before-call], match: write, rule: [{rewrite: {content: safe}}]}}
@@ -331,7 +331,7 @@ agent: {script: [{call: {shell: {command: "echo c > ran"}}}, {expect: EXPECT}, {
 
 
 @pytest.mark.parametrize("policy", ["", "on-fault: note, "], ids=["deny", "note"])
-async def test_hooks_that_want_different_arguments_do_not_go_on_for_ever(tmp_path: Path, policy: str) -> None:
+async def test_hooks_that_want_different_arguments_stop_in_the_end(tmp_path: Path, policy: str) -> None:
     text = QUARREL.replace("POLICY", policy).replace("EXPECT", "{error: Denied, contains: more than 3 times}")
     async with arena(tmp_path) as here:
         assert await run(here, text) == "done"
@@ -397,7 +397,7 @@ agent: {script: [{call: {shell: {command: "touch ran"}}}, {expect: {error: Rejec
     assert not (tmp_path / "ran").exists()
 
 
-async def test_a_hook_that_is_taken_away_while_it_is_asked_is_waited_for_no_more(tmp_path: Path) -> None:
+async def test_hook_removed_during_its_question_is_no_longer_waited_for(tmp_path: Path) -> None:
     (tmp_path / "hook.sh").write_text("echo x > asked; sleep 60\n")
     steps = 'agent: {script: [{call: {shell: {command: "touch ran"}}}, {expect: ok}, {done: ok}]}\n'
     async with arena(tmp_path) as here:

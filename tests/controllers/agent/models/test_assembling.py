@@ -45,7 +45,7 @@ def calls(*chunks: dict[str, Any]) -> list[tuple[str, str, str]]:
 A, B = '{"path":"a"}', '{"path":"b"}'
 
 
-def test_calls_that_all_have_index_0_are_told_apart_by_their_ids() -> None:
+def test_calls_that_all_have_index_0_are_distinguished_by_their_ids() -> None:
     assert calls(chunk(piece(0, "x", "read", A)), chunk(piece(0, "y", "read", B))) == [
         ("x", "read", A),
         ("y", "read", B),
@@ -59,7 +59,7 @@ def test_parallel_calls_numbered_from_zero_in_each_piece_are_not_joined() -> Non
     assert glued == [("x", "read", A), ("y", "read", B), ("z", "write", A)]
 
 
-def test_calls_without_any_id_and_all_with_index_0_are_told_apart_by_whole_arguments() -> None:
+def test_calls_without_ids_and_with_index_0_are_distinguished_by_whole_arguments() -> None:
     assert calls(chunk(piece(0, None, "read", A)), chunk(piece(0, None, "read", B))) == [
         ("", "read", A),
         ("", "read", B),
@@ -72,7 +72,7 @@ def test_an_id_that_only_the_first_piece_has_is_for_the_whole_call() -> None:
     assert calls(*pieces, chunk(piece(0, None, None, A))) == [("y", "write", B), ("x", "read", A)]
 
 
-def test_a_head_that_comes_with_every_piece_is_one_head() -> None:
+def test_head_repeated_in_every_piece_is_one_head() -> None:
     assert calls(chunk(piece(0, "x", "read", A[:4])), chunk(piece(0, "x", "read", A[4:]))) == [("x", "read", A)]
 
 
@@ -80,7 +80,7 @@ def test_a_head_that_closes_the_call_adds_nothing() -> None:
     assert calls(chunk(piece(0, "x", "read", A)), chunk(piece(0, "x", "read", ""))) == [("x", "read", A)]
 
 
-def test_pieces_without_an_index_go_by_id_and_else_to_the_last_call() -> None:
+def test_pieces_without_an_index_go_by_id_or_else_to_the_last_call() -> None:
     heads = [chunk(piece(None, "x", "read", "")), chunk(piece(None, "y", "write", ""))]
 
     assert calls(*heads, chunk(piece(None, "x", None, A))) == [("x", "read", A), ("y", "write", "")]
@@ -95,11 +95,11 @@ def test_two_calls_with_one_id_stay_two() -> None:
     ]
 
 
-def test_an_id_that_comes_late_is_taken() -> None:
+def test_late_id_is_accepted() -> None:
     assert calls(chunk(piece(0, None, "read", "")), chunk(piece(0, "x", None, A))) == [("x", "read", A)]
 
 
-def test_arguments_that_come_as_a_value_become_text() -> None:
+def test_arguments_sent_as_a_value_become_text() -> None:
     assert calls(chunk(piece(0, "x", "read", {"path": "a"}))) == [("x", "read", A)]
 
 
@@ -119,7 +119,7 @@ def test_thoughts_are_no_text_and_parts_of_text_are() -> None:
     assert assembled(thinking, parts).text == "a"
 
 
-def test_usage_in_the_last_chunk_counts_and_the_last_word_stands() -> None:
+def test_usage_in_the_last_chunk_counts_and_the_last_value_wins() -> None:
     early, late = {"prompt_tokens": 3, "completion_tokens": 0}, {"prompt_tokens": 3, "completion_tokens": 5}
     cached = late | {"prompt_tokens_details": {"cached_tokens": 2}}
 
@@ -129,7 +129,7 @@ def test_usage_in_the_last_chunk_counts_and_the_last_word_stands() -> None:
     assert usage.raw == cached
 
 
-def test_usage_that_nobody_states_is_estimated_and_says_so() -> None:
+def test_unstated_usage_is_estimated_and_marked() -> None:
     usage = assembled(chunk(text="four words of text")).usage
 
     assert usage.is_estimated
@@ -145,7 +145,7 @@ def test_usage_that_nobody_states_is_estimated_and_says_so() -> None:
         ({"prompt_tokens": 9, "prompt_tokens_details": None}, 0),
     ],
 )
-def test_cached_tokens_are_found_in_every_vendors_words(raw: dict[str, Any], cached: int) -> None:
+def test_cached_tokens_are_found_in_every_vendors_format(raw: dict[str, Any], cached: int) -> None:
     usage = assembled({"choices": [], "usage": raw}).usage
 
     assert (usage.tokens_in, usage.tokens_cached) == (9, cached)
@@ -246,14 +246,14 @@ def test_an_event_over_several_lines_is_one() -> None:
 
 
 @pytest.mark.parametrize("body", [b"<html></html>", b"data: {not json\n\n", b"{", b"data: [1\n\ndata: 2\n\n"])
-def test_what_is_no_event_stream_is_refused(body: bytes) -> None:
+def test_invalid_event_stream_is_refused(body: bytes) -> None:
     lines = EventStreamReader()
     with pytest.raises(NotAnEventStream):
         lines.feed(body)
         lines.end()
 
 
-def test_an_event_of_endless_lines_and_a_stream_of_endless_bytes_are_given_up() -> None:
+def test_endless_event_and_endless_stream_are_abandoned() -> None:
     with pytest.raises(NotAnEventStream):
         EventStreamReader().feed(b"data: [\n" * (limits.MODEL_EVENT_LINES_MAX + 1))
     with pytest.raises(NotAnEventStream):
@@ -261,7 +261,7 @@ def test_an_event_of_endless_lines_and_a_stream_of_endless_bytes_are_given_up() 
 
 
 @given(st.binary(max_size=200))
-def test_no_bytes_do_more_than_be_refused(body: bytes) -> None:
+def test_random_bytes_are_at_most_refused(body: bytes) -> None:
     lines = EventStreamReader()
     try:
         payloads = lines.feed(body) + lines.end()
@@ -279,7 +279,7 @@ def test_surrogate_halves_in_two_pieces_are_joined_and_a_single_half_is_replaced
 
 
 @pytest.mark.parametrize("odd", ['{"prompt_tokens": NaN}', '{"prompt_tokens": 1e999}', '{"x": "\\ud800"}'])
-def test_usage_that_no_log_can_hold_is_no_word_on_usage(odd: str) -> None:
+def test_unstorable_usage_is_ignored(odd: str) -> None:
     assembly = ReplyAssembly()
     assembly.take({"choices": [{"delta": {"content": "four"}}], "usage": {"prompt_tokens": 5, "completion_tokens": 1}})
     assembly.take(json.loads(f'{{"choices": [], "usage": {odd}}}'))
@@ -287,7 +287,7 @@ def test_usage_that_no_log_can_hold_is_no_word_on_usage(odd: str) -> None:
     assert assembly.reply(()).usage.tokens_in == 5
 
 
-def test_a_reply_that_no_model_would_write_is_given_up_before_it_swells() -> None:
+def test_unrealistically_large_reply_is_abandoned_early() -> None:
     assembly = ReplyAssembly()
     piece = {"choices": [{"delta": {"content": "x" * (limits.MODEL_REPLY_CHARS_MAX // 4)}}]}
     with pytest.raises(ReplyTooLong, match="longer than"):

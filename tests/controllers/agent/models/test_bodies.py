@@ -83,7 +83,7 @@ REPLIES = {
 
 
 @pytest.mark.parametrize("kind", ["text/event-stream", "application/json", "text/plain"])
-async def test_a_reply_is_read_whatever_its_content_type(kind: str) -> None:
+async def test_reply_is_read_for_any_content_type(kind: str) -> None:
     steps = [{"garbage": body, "headers": {"Content-Type": kind}} for body in REPLIES.values()]
     async with asked(steps) as on:
         found = {name: (await on.complete()).text for name in REPLIES}
@@ -241,7 +241,7 @@ SPELLINGS = {
 
 
 @rows.each(("kind", "words"), SPELLINGS.items(), ids=list(SPELLINGS))
-def test_the_word_for_an_end_is_known_in_each_spelling(kind: str, words: str) -> None:
+def test_finish_reason_is_known_in_each_spelling(kind: str, words: str) -> None:
     assert {word: reply_assembly.finish_kind(word) for word in words.split()} == dict.fromkeys(words.split(), kind)
 
 
@@ -251,7 +251,7 @@ async def test_a_malformed_call_that_a_gateway_reports_as_stop_is_a_failed_attem
         assert (await on.failure()).reason == "CutOff"
 
 
-def test_a_whole_reply_that_is_said_again_with_its_end_is_said_once() -> None:
+def test_whole_reply_repeated_with_its_end_is_taken_once() -> None:
     long, short = "This is the whole answer.", "ha"
     for text, found in ((long, long), (short, short * 2)):
         assembly = ReplyAssembly()
@@ -260,7 +260,7 @@ def test_a_whole_reply_that_is_said_again_with_its_end_is_said_once() -> None:
         assert assembly.text == found
 
 
-def test_thoughts_in_a_message_beside_the_deltas_go_back_once() -> None:
+def test_thoughts_in_a_message_beside_the_deltas_are_returned_once() -> None:
     assembly = ReplyAssembly()
     assembly.take({"choices": [{"delta": {"reasoning_content": "hm"}}]})
     assembly.take({"choices": [{"delta": {}, "message": {"content": "yes", "reasoning_content": "hm"}}]})
@@ -268,7 +268,7 @@ def test_thoughts_in_a_message_beside_the_deltas_go_back_once() -> None:
     assert (assembly.text, assembly.reply(()).extra) == ("yes", {"reasoning_content": "hm"})
 
 
-def test_a_byte_that_is_no_utf_8_costs_one_character() -> None:
+def test_invalid_utf_8_byte_costs_one_character() -> None:
     assert EventStreamReader().feed(b'data: {"a": "x\xff"}\n\n') == [{"a": "x\N{REPLACEMENT CHARACTER}"}]
 
 
@@ -285,13 +285,13 @@ GOOD_ENDS = {
 }
 
 
-async def test_a_reply_that_ended_well_says_how_in_one_vocabulary() -> None:
+async def test_ending_of_a_reply_is_reported_in_one_vocabulary() -> None:
     async with asked([{"reply": {"text": "a", "finish": word}} for word in GOOD_ENDS]) as on:
         found = {word: (await on.complete()).finish for word in GOOD_ENDS}
 
     assert found == GOOD_ENDS
 
 
-def test_data_of_an_unnamed_event_that_is_no_json_is_refused() -> None:
+def test_unnamed_event_with_invalid_json_is_refused() -> None:
     with pytest.raises(NotAnEventStream):
         EventStreamReader().feed(b"data: hello\n\n")

@@ -174,7 +174,7 @@ def test_two_calls_without_arguments_stay_two() -> None:
     assert calls(piece("list", "", "x", 0), piece("list", "", "y", 1)) == [("list", ""), ("list", "")]
 
 
-def test_fields_of_a_call_that_are_not_known_are_kept_whichever_piece_has_them() -> None:
+def test_unknown_fields_of_a_call_are_kept_from_any_piece() -> None:
     signed = {"google": {"thought_signature": "c2ln"}}
     made = PartialCalls()
     made.take(parse_piece(piece("write", "", "a")))
@@ -222,12 +222,12 @@ def test_a_call_is_found_wherever_a_reply_has_it(chunk: dict[str, Any]) -> None:
     assert of_reply(chunk) == [("read", A)]
 
 
-def test_the_older_word_for_a_call_is_read_in_pieces() -> None:
+def test_legacy_function_call_is_read_in_pieces() -> None:
     pieces = [{"name": "read", "arguments": ""}, {"arguments": A[:5]}, {"arguments": A[5:]}]
 
     assert of_reply(*({"choices": [{"delta": {"function_call": one}}]} for one in pieces)) == [("read", A)]
 
 
 @rows.each("text", ["", A[:5], A + B[:5], "not JSON", A + " and so on", "[1][2]"])
-def test_arguments_that_nothing_can_be_made_of_stay_as_they_came(text: str) -> None:
+def test_unparsable_arguments_are_kept_unchanged(text: str) -> None:
     assert intended_arguments(text) == [text]

@@ -93,7 +93,7 @@ PROMPT_TOO_LONG = {
 
 
 @rows.each(("status", "said"), PROMPT_TOO_LONG.values(), ids=list(PROMPT_TOO_LONG))
-def test_a_prompt_that_does_not_fit_is_recognised_in_every_providers_words(status: int, said: str) -> None:
+def test_too_long_prompt_is_recognised_in_every_providers_message(status: int, said: str) -> None:
     body = json.dumps({"error": {"message": said}}).encode()
 
     failed = errors.failure_of_status(status, body, retry_after_s=None, key_hint="")

@@ -49,7 +49,7 @@ OPTIONS = {
 
 
 @rows.each(("said", "name"), OPTIONS.values(), ids=list(OPTIONS))
-def test_an_option_that_a_model_does_not_have_is_left_out(said: str, name: str) -> None:
+def test_unsupported_option_of_a_model_is_left_out(said: str, name: str) -> None:
     options = {"temperature": 0.1, "top_p": 0.9, name: 1}
 
     again = asked_again(said, options=options)
@@ -90,7 +90,7 @@ FIELDS = [
 
 
 @rows.each("said", FIELDS)
-def test_thoughts_of_another_model_that_are_refused_are_left_out(said: str) -> None:
+def test_refused_thoughts_of_another_model_are_left_out(said: str) -> None:
     again = asked_again(said)
 
     assert again is not None
@@ -121,7 +121,7 @@ DECLARATIONS = [
 
 
 @rows.each("said", DECLARATIONS)
-def test_a_history_with_calls_gets_a_declaration_where_none_is_left(said: str) -> None:
+def test_history_with_calls_gets_a_tool_declaration_when_there_is_none(said: str) -> None:
     again = asked_again(said)
 
     assert again is not None

@@ -79,7 +79,7 @@ def test_unknown_fields_are_kept_whole_however_they_are_cut(pieces: Any, whole: 
 
 
 @rows.each("whole", [one for _, one in PIECES.values()], ids=list(PIECES))
-def test_unknown_fields_of_a_whole_message_are_kept_as_they_came(whole: dict[str, Any]) -> None:
+def test_unknown_fields_of_a_whole_message_are_kept_unchanged(whole: dict[str, Any]) -> None:
     assert taken({"content": "a"} | whole, key="message") == whole
 
 
@@ -100,6 +100,6 @@ def test_two_blocks_of_thoughts_stay_two_when_the_first_is_signed() -> None:
 
 
 @pytest.mark.parametrize("odd", ["NaN", "1e999", "[" * 300 + "]" * 300])
-def test_a_field_that_no_log_can_hold_is_left_out_alone(odd: str) -> None:
+def test_only_the_unstorable_field_is_left_out(odd: str) -> None:
     assert reply_pieces.storable_fields({"a": 1, "odd": json.loads(odd)}) == {"a": 1}
     assert reply_pieces.storable_fields({"b": "x\ud83d"}) == {"b": "x\N{REPLACEMENT CHARACTER}"}

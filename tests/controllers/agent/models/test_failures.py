@@ -71,7 +71,7 @@ def test_retry_after_is_read_in_each_of_its_forms(headers: dict[str, str], secon
         ("retry 3 of 5", None),
     ],
 )
-def test_a_wait_that_a_refusal_states_in_words_is_read(said: str, seconds: float | None) -> None:
+def test_wait_stated_in_a_refusals_text_is_read(said: str, seconds: float | None) -> None:
     failed = errors.failure_of_status(429, said.encode(), retry_after_s=None, key_hint="")
 
     assert failed.retry_after_s == (None if seconds is None else pytest.approx(seconds))
@@ -91,7 +91,7 @@ def test_a_wait_that_a_refusal_states_in_words_is_read(said: str, seconds: float
         (b"", ""),
     ],
 )
-def test_the_message_of_an_error_is_found_in_every_vendors_words(body: bytes, said: str) -> None:
+def test_message_of_an_error_is_found_in_every_vendors_format(body: bytes, said: str) -> None:
     assert errors.error_message(body) == said
 
 
@@ -113,13 +113,13 @@ REFUSALS: dict[str, tuple[int, str, str, bool]] = {
 
 
 @rows.each(("status", "body", "reason", "is_transient"), REFUSALS.values(), ids=list(REFUSALS))
-def test_a_refusal_is_known_for_what_it_is(status: int, body: str, reason: str, is_transient: bool) -> None:
+def test_refusal_is_classified(status: int, body: str, reason: str, is_transient: bool) -> None:
     failed = errors.failure_of_status(status, body.encode(), retry_after_s=None, key_hint="")
 
     assert (failed.reason, failed.is_transient) == (reason, is_transient)
 
 
-def test_no_key_is_told() -> None:
+def test_missing_key_is_reported() -> None:
     failed = errors.failure_of_status(
         400, b'{"error": "bad key sk-1"}', retry_after_s=None, key_hint="", secrets=("", "sk-1")
     )
@@ -127,7 +127,7 @@ def test_no_key_is_told() -> None:
     golden_text.said(str(failed))
 
 
-def test_no_part_of_a_key_is_left_where_a_message_is_cut() -> None:
+def test_no_part_of_a_key_remains_where_a_message_is_cut() -> None:
     for before in range(limits.MODEL_ERROR_CHARS - 20, limits.MODEL_ERROR_CHARS):
         body = b"x" * before + b" key-that-is-secret " + b"y" * 100
         failed = errors.failure_of_status(400, body, retry_after_s=None, key_hint="", secrets=("key-that-is-secret",))
@@ -144,7 +144,5 @@ def test_a_long_page_is_cut() -> None:
     ("wish_s", "kept_s"),
     [(math.inf, 86_400.0), (1e15, 86_400.0), (math.nan, None), (-math.inf, 0.0), (30.0, 30.0), (None, None)],
 )
-def test_no_wish_of_a_provider_holds_an_agent_for_more_than_a_day_or_is_no_number(
-    wish_s: float | None, kept_s: float | None
-) -> None:
+def test_retry_after_is_bounded_to_a_day_and_must_be_a_number(wish_s: float | None, kept_s: float | None) -> None:
     assert ModelFailed("RateLimited", "", is_transient=True, retry_after_s=wish_s).retry_after_s == kept_s

@@ -37,7 +37,7 @@ def test_a_tail_goes_to_the_last_message_unless_that_is_the_models() -> None:
 
 
 @given(st.lists(st.sampled_from([USER, MODEL, TOOL]), max_size=8))
-def test_no_news_follows_a_result_or_other_news_and_none_is_lost(messages: list[bytes]) -> None:
+def test_news_never_follows_a_result_or_other_news_and_none_is_lost(messages: list[bytes]) -> None:
     found = read(chat_request.alternate_roles(messages))
 
     assert not any(after["role"] == "user" and before["role"] in ("user", "tool") for before, after in pairwise(found))

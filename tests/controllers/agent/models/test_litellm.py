@@ -142,7 +142,7 @@ async def _twice(on: LitellmAdapter) -> ModelReply:
         return await on.complete(ENDPOINT, request())
 
 
-async def test_a_timeout_closes_the_stream_before_it_is_told(env: dict[str, str]) -> None:
+async def test_timeout_closes_the_stream_before_it_is_reported(env: dict[str, str]) -> None:
     async with models(env) as on:
         failed = await failure(on, request("hang", timeout_s=1.0))
         closed = Path(env["CLOSED"]).read_text()
@@ -168,7 +168,7 @@ async def test_cancelling_closes_the_stream_before_it_returns(env: dict[str, str
     assert after.text
 
 
-async def test_whatever_litellm_raises_is_a_failure_with_its_name(env: dict[str, str]) -> None:
+async def test_any_litellm_exception_is_a_failure_with_its_name(env: dict[str, str]) -> None:
     async with models(env) as on:
         failed = await failure(on, request("odd"))
 
@@ -183,7 +183,7 @@ async def test_a_missing_key_is_not_taken_for_a_busy_server(env: dict[str, str])
     assert (failed.reason, failed.is_transient) == ("NoKey", False)
 
 
-async def test_without_litellm_the_cure_is_to_install_it(env: dict[str, str], tmp_path: Path) -> None:
+async def test_missing_litellm_is_reported_with_its_installation(env: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "litellm.py").write_text("raise ImportError('no such thing here')")
     async with models(env) as on:
         failed = await failure(on, request())
@@ -272,7 +272,7 @@ def gate(env: dict[str, str], tmp_path: Path) -> Path:
     return pipe
 
 
-async def test_the_loop_goes_on_turning_while_litellm_loads(env: dict[str, str], gate: Path) -> None:
+async def test_loop_keeps_running_while_litellm_loads(env: dict[str, str], gate: Path) -> None:
     replies: list[ModelReply] = []
     async with models(env) as on, anyio.create_task_group() as group:
 
@@ -288,7 +288,9 @@ async def test_the_loop_goes_on_turning_while_litellm_loads(env: dict[str, str],
     assert len(replies) == 1
 
 
-async def test_cancelling_while_litellm_loads_returns_at_once_and_asks_nobody(env: dict[str, str], gate: Path) -> None:
+async def test_cancelling_while_litellm_loads_returns_immediately_without_a_request(
+    env: dict[str, str], gate: Path
+) -> None:
     async with models(env) as on:
         async with anyio.create_task_group() as group:
             group.start_soon(on.complete, ENDPOINT, request("first"))

@@ -66,7 +66,7 @@ async def test_the_body_holds_the_messages_as_they_were_encoded() -> None:
     assert json.loads(body)["top_p"] == 0.5
 
 
-async def test_no_option_of_a_plan_changes_what_is_asked_or_how_it_is_read() -> None:
+async def test_options_of_a_plan_cannot_change_the_request_or_its_reading() -> None:
     options = {"model": "other", "messages": [], "stream_options": {}, "n": 3, "seed": 1}
 
     body = json.loads(encode_body("small", request(options=options), ChatDialect()))
@@ -85,7 +85,7 @@ async def test_the_smaller_bound_of_a_reply_is_sent(stated: int | None, bound: i
     assert [body[name] for name in ("max_tokens", "max_completion_tokens") if name in body] == [sent]
 
 
-async def test_what_is_cut_inside_characters_names_and_ids_arrives_whole() -> None:
+async def test_stream_cut_inside_characters_names_and_ids_arrives_whole() -> None:
     calls = [{"name": "read_file", "id": f"call_{n}", "arguments": {"path": "naïve/你好.txt"}} for n in range(2)]
     async with asked([{"reply": {"text": "schön 你好", "calls": calls, "split": 2, "bytes": 7}}]) as on:
         reply = await on.complete()
@@ -96,7 +96,7 @@ async def test_what_is_cut_inside_characters_names_and_ids_arrives_whole() -> No
     ]
 
 
-async def test_missing_ids_and_doubled_ids_come_as_they_are() -> None:
+async def test_missing_and_duplicate_ids_are_kept_unchanged() -> None:
     calls = [{"name": "read", "id": id_} for id_ in ("", "x", "x")]
     async with asked([{"reply": {"calls": calls}}]) as on:
         assert [call.id for call in (await on.complete()).calls] == ["", "x", "x"]
@@ -157,7 +157,7 @@ async def test_a_server_that_knows_no_usage_option_is_asked_without_and_remember
     assert ["stream_options" in body for body in on.server.asked] == [True, False, False]
 
 
-async def test_a_server_that_has_another_word_for_the_longest_reply_is_told_in_its_own() -> None:
+async def test_server_with_another_word_for_the_longest_reply_gets_that_word() -> None:
     error = "Unsupported parameter: 'max_tokens' is not supported, use 'max_completion_tokens'"
     async with asked([{"status": 400, "error": error}, {"reply": {"text": "a"}, "times": 2}]) as on:
         await on.complete(output_tokens_max=7)
@@ -167,7 +167,7 @@ async def test_a_server_that_has_another_word_for_the_longest_reply_is_told_in_i
     assert [body.get("max_tokens") for body in on.server.asked] == [7, None, None]
 
 
-async def test_a_server_that_refuses_everything_is_not_asked_for_ever() -> None:
+async def test_server_that_refuses_everything_is_not_asked_forever() -> None:
     error = "I know neither max_tokens nor max_completion_tokens nor stream_options"
     async with asked([{"status": 400, "error": error, "times": "always"}]) as on:
         failed = await on.failure(output_tokens_max=7)
@@ -197,7 +197,7 @@ async def test_a_longest_reply_that_only_this_prompt_makes_too_long_is_lowered_o
     assert [body["max_tokens"] for body in on.server.asked] == [9000, 4000, 8000]
 
 
-async def test_a_server_that_is_never_content_with_the_longest_reply_is_not_asked_for_ever() -> None:
+async def test_server_that_always_refuses_the_longest_reply_is_not_asked_forever() -> None:
     async with asked([{"status": 400, "error": "max_tokens is too large", "times": "always"}]) as on:
         failed = await on.failure(output_tokens_max=100_000)
 
@@ -325,7 +325,7 @@ async def test_a_reply_may_be_asked_for_whole() -> None:
     assert on.server.asked[0]["stream"] is False
 
 
-async def test_the_key_and_headers_are_sent_and_never_told() -> None:
+async def test_key_and_headers_are_sent_and_never_shown() -> None:
     error = f"Incorrect API key provided: {SECRET}, with X-Tenant hidden-tenant"
     headers = (("X-Tenant", "hidden-tenant"),)
     hint = "check the key in GROQ_API_KEY"
@@ -373,7 +373,7 @@ async def test_every_failure_has_its_name() -> None:
     assert found == FAILURES
 
 
-async def test_what_came_before_a_cut_is_counted() -> None:
+async def test_tokens_before_a_cut_are_counted() -> None:
     async with asked([{"reply": {"chunks": ["four words of", " text"]}, "cut": 3}]) as on:
         failed = await on.failure()
 
@@ -381,7 +381,7 @@ async def test_what_came_before_a_cut_is_counted() -> None:
     assert (failed.usage.is_estimated, failed.usage.tokens_out) == (True, 5)
 
 
-async def test_a_server_that_does_not_run_is_named_with_its_cure() -> None:
+async def test_server_that_does_not_run_is_named_with_its_fix() -> None:
     async with asked([], start="start it with `ollama serve`") as on:
         pass
     failed = await on.failure()
@@ -392,7 +392,7 @@ async def test_a_server_that_does_not_run_is_named_with_its_cure() -> None:
     assert "ollama serve" in str(failed)
 
 
-async def test_a_url_that_is_none_is_not_asked() -> None:
+async def test_invalid_url_is_not_requested() -> None:
     chat = OpenAIChatAdapter(SystemClock().now)
     with pytest.raises(ModelFailed) as caught:
         await chat.complete(ModelEndpoint("ftp://somewhere", "m"), request())
@@ -418,7 +418,7 @@ async def test_a_proxy_is_used_for_other_machines_and_not_for_this_one(
     assert "404" in str(caught.value)
 
 
-async def test_a_hundred_requests_at_once_have_a_connection_each() -> None:
+async def test_hundred_parallel_requests_have_a_connection_each() -> None:
     async with asked([{"reply": {"text": "a"}, "times": 100}]) as on, anyio.create_task_group() as group:
         for _ in range(100):
             group.start_soon(on.complete)

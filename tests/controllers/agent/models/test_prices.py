@@ -33,7 +33,7 @@ def test_every_row_has_a_source_a_date_and_sane_amounts() -> None:
         assert row.window is None or row.window >= 1_024, name
 
 
-def test_a_price_that_nobody_states_is_unknown() -> None:
+def test_unstated_price_is_unknown() -> None:
     assert catalog.stated_price("groq/never-heard-of", ModelTable()) is None
     assert catalog.stated_price("x@https://example.com/v1", ModelTable()) is None
     assert catalog.stated_price("house/big", table(house={"price": {"in": 1}})) is None
@@ -44,7 +44,7 @@ def test_a_server_of_ones_own_costs_nothing(model: str) -> None:
     assert of(model).cost(TokenUsage(1_000_000, 1_000_000)) == 0
 
 
-def test_a_server_that_wants_a_key_is_not_ones_own() -> None:
+def test_server_that_needs_a_key_is_not_a_local_one() -> None:
     assert catalog.stated_price("vllm/x", table(vllm={"url": "https://hosted/v1", "key": "env:K"})) is None
 
 
@@ -54,13 +54,13 @@ def test_a_server_that_the_plan_gives_a_name_costs_nothing_on_this_machine() -> 
     assert catalog.stated_price("gpu/x", table(gpu={"url": "http://gpu.local:8000/v1"})) is None
 
 
-def test_the_plan_has_the_first_word() -> None:
+def test_price_of_the_plan_takes_precedence() -> None:
     price = of("openai/gpt-4o", openai={"price": {"in": 9, "out": 10}})
 
     assert price == TokenPrice(Decimal(9), Decimal(10), Decimal(9), source="the plan")
 
 
-def test_what_the_plan_leaves_out_is_the_tables() -> None:
+def test_price_missing_in_the_plan_is_the_tables() -> None:
     known = of("openai/gpt-4o")
 
     assert of("openai/gpt-4o", openai={"price": {"out": 99}}) == TokenPrice(
@@ -68,7 +68,7 @@ def test_what_the_plan_leaves_out_is_the_tables() -> None:
     )
 
 
-def test_cached_tokens_without_a_price_of_their_own_cost_like_others() -> None:
+def test_cached_tokens_without_a_price_cost_the_normal_price() -> None:
     price = of("house/big", house={"price": {"in": 2, "out": 4}})
 
     assert price.cost(TokenUsage(1_000_000, 500_000, tokens_cached=400_000)) == 4
@@ -81,7 +81,7 @@ def test_a_recorded_model_costs_and_holds_what_the_model_does() -> None:
     assert catalog.context_window(taped, ModelTable()) == catalog.context_window(plain, ModelTable()) == 128_000
 
 
-def test_windows_and_replies_have_defaults_and_are_the_plans_to_state() -> None:
+def test_windows_and_replies_have_defaults_that_the_plan_can_set() -> None:
     stated = table(house={"window": 4_096, "output": 512})
 
     assert (catalog.context_window("house/x", stated), catalog.output_max("house/x", stated)) == (4_096, 512)

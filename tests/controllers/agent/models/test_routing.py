@@ -42,7 +42,7 @@ def test_a_server_of_ones_own_needs_no_key() -> None:
     assert (endpoint.url, endpoint.model, endpoint.key) == ("http://127.0.0.1:11434/v1", "qwen3:8b", "")
 
 
-def test_a_url_in_the_name_is_asked_for_what_stands_before_it() -> None:
+def test_url_in_the_name_is_asked_for_the_model_before_it() -> None:
     endpoint = found("team/small@http://10.0.0.7:9/v1/").endpoint
 
     assert (endpoint.url, endpoint.model, endpoint.key) == ("http://10.0.0.7:9/v1", "team/small", "")
@@ -57,7 +57,7 @@ def test_a_url_in_the_plan_is_asked_and_gets_no_key_but_the_one_stated_for_it() 
     assert found("gpt-5@http://mine/v1", env).endpoint.key == ""
 
 
-def test_unknown_providers_and_bare_names_go_to_litellm_as_they_stand() -> None:
+def test_unknown_providers_and_bare_names_go_to_litellm_unchanged() -> None:
     for name in ("anthropic/claude-sonnet-5", "gemini/gemini-2.5-pro", "gpt-5"):
         route = found(name)
         assert (route.is_litellm, route.endpoint.model, route.endpoint.url) == (True, name, "")
@@ -76,13 +76,13 @@ def test_an_unknown_provider_with_a_url_is_openai_compatible() -> None:
     assert refused("house/big", house={"api": "openai"}).reason == "BadRequest"
 
 
-def test_a_missing_key_is_named_with_its_cure() -> None:
+def test_missing_key_is_named_with_its_fix() -> None:
     assert refused("openai/gpt-5").reason == "NoKey"
     assert "OPENAI_API_KEY" in str(refused("openai/gpt-5"))
     assert "MINE" in str(refused("openai/gpt-5", openai={"key": "env:MINE"}))
 
 
-def test_a_key_may_be_in_a_file_beside_the_plan(tmp_path: Path) -> None:
+def test_key_may_be_in_a_file_beside_the_plan(tmp_path: Path) -> None:
     (tmp_path / "key.txt").write_text("secret\n")
 
     assert found("groq/x", folder=tmp_path, groq={"key": "file:key.txt"}).endpoint.key == "secret"
@@ -96,7 +96,7 @@ def test_a_key_may_be_in_ones_home(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert found("groq/x", groq={"key": "file:~/key.txt"}).endpoint.key == "secret"
 
 
-def test_a_key_that_stands_in_the_plan_itself_is_not_used_and_not_told() -> None:
+def test_key_written_in_the_plan_is_not_used_and_not_shown() -> None:
     failed = refused("groq/x", groq={"key": "sk-oh-dear"})
 
     assert failed.reason == "NoKey"

@@ -66,14 +66,14 @@ async def test_an_asking_that_was_not_made_is_not_answered(path: Path) -> None:
     assert (await refused(path, replace(ASKED, key=replace(KEY, turn=9)))).reason == "NotRecorded"
 
 
-async def test_a_file_that_is_not_there_is_named(path: Path) -> None:
+async def test_missing_file_is_named(path: Path) -> None:
     failed = await refused(path)
 
     assert failed.reason == "NotRecorded"
     assert str(path) in str(failed)
 
 
-async def test_another_prompt_has_diverged_and_is_told_where(path: Path) -> None:
+async def test_changed_prompt_has_diverged_and_the_place_is_shown(path: Path) -> None:
     system = b'{"role":"system","content":"be short"}'
     await recorded(path, "hi", request=replace(ASKED, messages=(system, HELLO)))
     other = b'{"role":"user","content":"bye"}'
@@ -93,20 +93,20 @@ async def test_another_prompt_has_diverged_and_is_told_where(path: Path) -> None
         ({"model": "record/tape.jsonl@openai/large"}, "the recording is of openai/small"),
     ],
 )
-async def test_every_way_to_diverge_has_its_words(path: Path, change: dict[str, object], said: str) -> None:
+async def test_every_divergence_has_its_message(path: Path, change: dict[str, object], said: str) -> None:
     await recorded(path, "hi")
 
     assert said in str(await refused(path, replace(ASKED, **change)))  # type: ignore[arg-type]
 
 
-async def test_of_several_runs_in_one_file_the_one_with_this_prompt_counts(path: Path) -> None:
+async def test_run_with_this_prompt_is_chosen_among_several_in_one_file(path: Path) -> None:
     await recorded(path, "of now")
     await recorded(path, "of another day", request=replace(ASKED, messages=(b'{"role":"user","content":"x"}',)))
 
     assert (await replayed(path)).text == "of now"
 
 
-async def test_half_a_line_of_a_crash_spoils_neither_what_stands_before_nor_after_it(path: Path) -> None:
+async def test_half_a_line_from_a_crash_spoils_neither_earlier_nor_later_lines(path: Path) -> None:
     await recorded(path, "one")
     with path.open("ab") as file:
         file.write(b'{"key":"agent/a@1.1.')
@@ -136,14 +136,14 @@ async def test_a_cancelled_asking_has_no_reply(path: Path) -> None:
     assert "was cancelled" in str(await refused(path))
 
 
-async def test_no_prompt_is_written_down(path: Path) -> None:
+async def test_prompts_are_not_stored(path: Path) -> None:
     await recorded(path, "hi", request=replace(ASKED, messages=(b'{"role":"user","content":"a secret"}',)))
 
     assert "a secret" not in path.read_text()
     assert [json.loads(line)["key"] for line in path.read_text().splitlines()] == [str(KEY)]
 
 
-async def test_lines_of_many_requests_at_once_do_not_mix(path: Path) -> None:
+async def test_lines_of_parallel_requests_do_not_mix(path: Path) -> None:
     models = ScriptedModels([{"reply": {"text": "x" * 5_000}, "times": "always"}])
     keys = [replace(KEY, attempt=number) for number in range(1, 51)]
     async with anyio.create_task_group() as group:
@@ -162,7 +162,7 @@ async def test_a_file_of_another_kind_is_not_written_to(path: Path) -> None:
     assert path.read_text() == "# Notes\n"
 
 
-async def test_a_recording_without_a_model_says_what_to_write(tmp_path: Path) -> None:
+async def test_recording_without_a_model_reports_what_to_write(tmp_path: Path) -> None:
     routed = ModelRouter(ModelTable, RouteContext({}, tmp_path), lambda: 0.0)
     with pytest.raises(ModelFailed, match="provider/name"):
         await routed.complete(replace(ASKED, model="record/tape.jsonl"))
@@ -182,7 +182,7 @@ async def test_a_prompt_has_one_digest_recorded_and_replayed() -> None:
     assert len(digests) == 1
 
 
-async def test_lines_that_are_no_recording_are_passed_over_and_do_not_hide_what_is_one(path: Path) -> None:
+async def test_lines_that_are_not_recordings_are_skipped_and_hide_none(path: Path) -> None:
     await recorded(path, "hi")
     path.write_bytes(b'\xff\xfe\n{"a":1}\n[' + b"9" * 100_000 + b"\n" + path.read_bytes() + b'{"key":\n{"key":[1]}\n')
 

@@ -83,7 +83,7 @@ def test_other_text_stays_text(text: str) -> None:
     assert calls_from_text(ModelReply(text), TOOLS) == ModelReply(text)
 
 
-def test_text_is_left_alone_beside_real_calls_in_a_cut_reply_and_without_tools() -> None:
+def test_text_is_kept_beside_real_calls_in_a_cut_reply_and_without_tools() -> None:
     text = NOTATIONS["Hermes"]
     for reply, tools in (
         (ModelReply(text, (ModelCall("x", "list", "{}"),)), TOOLS),

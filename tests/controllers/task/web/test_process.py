@@ -20,9 +20,9 @@ from planloop.controllers.task.checks.web.child import NO_BROWSER, NO_PACKAGE
 from planloop.reconciler.effects import process_table
 from planloop.reconciler.effects.local_processes import LocalProcesses
 from tests.architecture.tree import ROOT
+from tests.controllers.task.harness import ENV
 from tests.controllers.task.served import serving
 from tests.controllers.task.web.sites import COUNTER, CRASH, Page, drawn, served
-from tests.controllers.task.yard import ENV
 from tests.golden_text import said
 from tests.product import CheckSpec, JsonObject, RandomIds, encode
 
@@ -161,7 +161,7 @@ async def test_a_check_answers_with_what_it_saw_and_leaves_nothing(bench: CheckE
 
 @pytest.mark.process
 @pytest.mark.needs("chromium")
-async def test_without_a_browser_or_its_package_the_cure_is_told(bench: CheckEnvironment) -> None:
+async def test_missing_browser_or_package_is_reported_with_its_fix(bench: CheckEnvironment) -> None:
     found = await find(
         CheckEnvironment(bench.processes, bench.ids, bench.cwd, None, {"PATH": "/nowhere"}), url="http://h", **SOON
     )
@@ -175,7 +175,7 @@ async def test_without_a_browser_or_its_package_the_cure_is_told(bench: CheckEnv
 
 
 @pytest.mark.browser
-async def test_a_program_that_does_not_answer_fails_and_is_no_error(bench: CheckEnvironment) -> None:
+async def test_unresponsive_program_fails_and_is_not_an_error(bench: CheckEnvironment) -> None:
     found = await find(bench, url="http://127.0.0.1:1", **SOON)
 
     assert found.result == "fail"
@@ -257,7 +257,7 @@ async def test_a_page_whose_tab_crashes_once_holds_when_it_holds_in_the_second_l
 
 
 @pytest.mark.browser
-async def test_the_second_look_has_the_time_that_the_first_has_left(bench: CheckEnvironment) -> None:
+async def test_second_look_has_the_remaining_time_of_the_first(bench: CheckEnvironment) -> None:
     # The page is fine a second after the check's time is over: soon enough for a look that began later and had it all.
     fine = "setTimeout(() => document.body.append('fine'), begun + 16_000 - Date.now())"
     site = Crashing(f"{SAY} if (visit) {fine}; else setTimeout(() => say('here'), 2000)")
@@ -291,9 +291,7 @@ async def test_a_check_that_is_cancelled_takes_its_browser_along(bench: CheckEnv
 
 @pytest.mark.browser(keep=2)
 @pytest.mark.parametrize(("alone", "words"), [(False, "somebody answered"), (True, "nobody answered")])
-async def test_the_page_of_a_program_that_is_graded_reaches_nobody_else(
-    bench: CheckEnvironment, alone: bool, words: str
-) -> None:
+async def test_page_of_a_graded_program_reaches_no_other_host(bench: CheckEnvironment, alone: bool, words: str) -> None:
     async def page(request: web.Request) -> web.Response:
         elsewhere = str(request.url.with_host("localhost").with_path("/other"))
         script = f"""fetch({elsewhere!r}, {{mode: 'no-cors'}})

@@ -15,7 +15,7 @@ from planloop.controllers.task.checks.web.targets import TargetContext
 from planloop.schemas.checks.web_check import ClickElement
 from planloop.schemas.checks.web_parser import parse_web_check
 from planloop.schemas.checks.web_targets import builtin_lexicon
-from tests.controllers.task.web.sights import element, sight
+from tests.controllers.task.web.page_snapshots import element, sight
 from tests.product import Json
 
 FIELD: dict[str, Any] = {"tag": "input", "role": "textbox", "value": ""}
@@ -41,7 +41,7 @@ def test_a_role_with_a_name_comes_before_placeholders_attributes_and_places() ->
     assert found("user-field", seen) == [(4, "role"), (3, "placeholder"), (2, "attributes")]
 
 
-def test_a_field_is_known_by_the_text_that_stands_with_it() -> None:
+def test_field_is_identified_by_the_text_beside_it() -> None:
     seen = sight(
         element("div"),
         element("div", "Account", within=0),
@@ -60,7 +60,7 @@ def test_a_field_without_any_name_is_known_by_the_field_after_it() -> None:
     assert found("user-field", seen) == [(1, "place")]
 
 
-def test_words_on_a_box_are_a_button_and_on_a_heading_a_last_hope() -> None:
+def test_words_on_a_box_make_a_button_and_on_a_heading_only_as_a_last_resort() -> None:
     seen = sight(
         element("h1", "Log in", role="heading"),
         element("div", "Log in", is_clickable=True),
@@ -70,14 +70,14 @@ def test_words_on_a_box_are_a_button_and_on_a_heading_a_last_hope() -> None:
     assert found("login-button", seen) == [(2, "text"), (1, "text")]
 
 
-def test_a_button_that_is_not_there_may_be_a_key() -> None:
+def test_missing_button_may_be_a_key() -> None:
     seen = sight(element(**FIELD, name="Message"))
 
     assert found("send-button", seen) == []
     assert found("send-button", seen, filled=1) == [(1, "key")]
 
 
-def test_what_was_named_wrongly_is_not_found_at_all() -> None:
+def test_wrongly_named_element_is_not_found() -> None:
     seen = sight(element("button", "Log out", role="button", name="Log out"), element("p", "Password"))
 
     assert found("pass-field", seen) == []
@@ -106,7 +106,7 @@ def test_a_board_is_found_among_what_is_not_one() -> None:
     assert nodes(sight(element("main"), *board, again), 3, 3) == [list(range(2, 11))]
 
 
-def test_a_board_is_in_rows_whatever_the_order_in_the_document() -> None:
+def test_board_is_in_rows_for_any_order_in_the_document() -> None:
     assert nodes(sight(element("main"), *reversed(cells(6, 3))), 2, 3) == [[7, 6, 5, 4, 3, 2]]
     assert nodes(sight(element("main"), *cells(6, 3)), 3, 2) == []
 
@@ -122,7 +122,7 @@ def test_boxes_in_one_line_or_over_each_other_are_no_board() -> None:
     assert nodes(sight(element("main"), *(element("div", within=0) for _ in range(9))), 3, 3) == []
 
 
-def test_of_two_boards_the_one_that_can_be_used_comes_first() -> None:
+def test_usable_one_of_two_boards_comes_first() -> None:
     plain = [{**one, "box": (one["box"][0], one["box"][1] + 500, 50, 50), "tag": "p"} for one in cells(4, 2)]
 
     assert nodes(sight(element("main"), *plain, *cells(4, 2, is_clickable=True)), 2, 2)[0] == [6, 7, 8, 9]
@@ -216,7 +216,7 @@ def test_an_expectation_holds_or_does_not(expectation: Json, is_so: bool) -> Non
         *("This user does not exist", "Login declined", "Unable to let you in", "Not the right password"),
     ],
 )
-def test_plain_words_that_let_nobody_in_are_a_refusal(words: str) -> None:
+def test_plain_words_of_rejection_are_a_refusal(words: str) -> None:
     assert holds({"see": "refusal"}, sight(element("p", words)))
 
 
@@ -239,7 +239,7 @@ def test_greetings_labels_and_links_of_a_form_are_no_refusal(words: str) -> None
     assert not holds({"see": "refusal"}, sight(element("p", words)))
 
 
-def test_what_appears_was_not_there_before() -> None:
+def test_element_that_appears_was_not_there_before() -> None:
     before, now = sight(element("p", "pong")), sight(element("p", "pong"), element("p", "pong"))
 
     assert holds({"appears": "pong"}, now, before) and holds({"changes": True}, now, before)

@@ -24,10 +24,10 @@ from planloop.controllers.task.checks.web.check import web_finding
 from planloop.controllers.task.checks.web.child import answer_check
 from planloop.reconciler.effects.local_processes import LocalProcesses
 from tests import needs
+from tests.controllers.task.harness import ENV
 from tests.controllers.task.web import sites
 from tests.controllers.task.web.frameworks import PREACT, REACT, SITES, Framework
 from tests.controllers.task.web.sites import Page, drawn, served
-from tests.controllers.task.yard import ENV
 from tests.golden_text import said
 from tests.product import CheckSpec, RandomIds
 
@@ -144,7 +144,7 @@ def without(page: Page, old: str, new: str) -> web.Application:
     ],
     ids=["a login that works", "a login that accepts any password", "a chat of two"],
 )
-async def test_a_check_in_its_own_process_and_browser_finds_the_same_as_in_a_shared_browser(
+async def test_check_in_its_own_browser_agrees_with_one_in_a_shared_browser(
     find: Find, tmp_path: Path, site: Callable[[], web.Application], check: dict[str, Any]
 ) -> None:
     bench = CheckEnvironment(
@@ -183,14 +183,14 @@ async def test_a_login_works_is_refused_and_survives_a_reload_in_every_style(fin
         ({"lets_in": "nobody", "says": "Hello, ada"}, GOOD, "gone pass-field: `pass-field` is still visible"),
     ],
 )
-async def test_a_login_that_is_none_fails(find: Find, mutant: dict[str, str], check: Any, words: str) -> None:
+async def test_login_that_admits_anyone_fails(find: Find, mutant: dict[str, str], check: Any, words: str) -> None:
     found = await find(sites.login_form(**mutant), check)
 
     assert found.result == "fail"
     assert words in found.message
 
 
-async def test_nothing_is_shown_by_a_page_on_which_nothing_can_be_done(find: Find) -> None:
+async def test_page_without_controls_shows_nothing(find: Find) -> None:
     found = await find(drawn(Page("<h1>Log in</h1><p>Soon. Ada will get in.</p>")), BAD)
 
     assert found.result == "fail"
@@ -198,7 +198,7 @@ async def test_nothing_is_shown_by_a_page_on_which_nothing_can_be_done(find: Fin
 
 
 @pytest.mark.parametrize("page", [sites.CHAT_FORM, sites.CHAT_ENTER, sites.CHAT_SOUP])
-async def test_what_one_says_the_other_hears_in_every_style(find: Find, page: Page) -> None:
+async def test_message_of_one_user_reaches_the_other_in_every_style(find: Find, page: Page) -> None:
     found = await passed(find, sites.chat(page), SAID)
 
     assert {"screenshot-A.png", "screenshot-B.png"} <= found.evidence.keys()
@@ -212,7 +212,7 @@ async def test_a_chat_that_the_other_does_not_hear_fails(find: Find, mutant: str
     assert "B: see zx81: `zx81` is not visible" in found.message
 
 
-async def test_what_one_way_left_on_a_page_helps_no_other(find: Find) -> None:
+async def test_leftovers_of_one_way_on_a_page_do_not_help_another(find: Find) -> None:
     check = json.loads(json.dumps(unheard("A")).replace("zx81", "{{nonce.word}}"))
 
     found = await find(sites.chat(sites.CHAT_FORM, mutant="others"), check)
@@ -316,9 +316,7 @@ async def test_a_site_that_a_framework_draws_holds(
 
 @FRAMEWORKS
 @pytest.mark.parametrize("site", DRAWN)
-async def test_a_site_that_a_framework_draws_fails_with_a_usual_fault(
-    find: Find, framework: Framework, site: str
-) -> None:
+async def test_framework_site_with_a_common_bug_fails(find: Find, framework: Framework, site: str) -> None:
     (components, serve), (_, (right, wrong), finder, words) = SITES[site], DRAWN[site]
     assert components.count(right) == 1
     mutant = framework.page(components.replace(right, wrong))

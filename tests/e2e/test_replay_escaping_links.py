@@ -31,7 +31,9 @@ def _replayed(folder: Folder) -> None:
 
 @pytest.mark.parametrize("work", [COMMAND, AGENT])
 @pytest.mark.parametrize("retries", [0, 1])
-def test_what_led_out_leads_out_again_however_often_it_was_tried(folder: Folder, work: str, retries: int) -> None:
+def test_folder_that_led_out_leads_out_again_however_often_it_was_tried(
+    folder: Folder, work: str, retries: int
+) -> None:
     (folder.path / "work").mkdir()
     (folder.path / "work/sub").symlink_to("..")
     folder.write("demo.plan.yaml", PLAN.replace("RETRIES", str(retries)).replace("WORK", work))
@@ -48,7 +50,7 @@ def test_what_led_out_leads_out_again_however_often_it_was_tried(folder: Folder,
 
 
 @pytest.mark.parametrize("work", [COMMAND, AGENT])
-def test_who_began_once_the_link_was_away_begins_then_in_the_replay(folder: Folder, work: str) -> None:
+def test_task_that_started_once_the_link_was_gone_starts_then_in_the_replay(folder: Folder, work: str) -> None:
     (folder.path / "work").mkdir()
     (folder.path / "work/sub").symlink_to("..")
     folder.write("demo.plan.yaml", PLAN.replace("RETRIES", "0").replace("WORK", work))

@@ -19,7 +19,7 @@ from mcp.shared.exceptions import MCPDeprecationWarning, MCPError
 
 from planloop.server.mcp.server import FACTS
 from tests import golden_text
-from tests.e2e import guests
+from tests.e2e import mcp_clients
 from tests.e2e.command import PLAN
 from tests.e2e.folder import Folder
 
@@ -31,8 +31,8 @@ MODES = ("legacy", "2026-07-28")
 
 @pytest.mark.parametrize("mode", MODES)
 async def test_a_client_takes_a_task_writes_a_file_and_finishes(folder: Folder, mode: str) -> None:
-    with guests.running(folder):
-        async with guests.over_stdio(folder, "--as", "helper", mode=mode) as caller:
+    with mcp_clients.running(folder):
+        async with mcp_clients.over_stdio(folder, "--as", "helper", mode=mode) as caller:
             before = await caller.call("list_tasks")
             golden_text.said(before.text)
             golden_text.said((await caller.call("write", path="guide.md", content="x")).text)
@@ -56,7 +56,7 @@ async def test_a_client_takes_a_task_writes_a_file_and_finishes(folder: Folder, 
 
 @pytest.mark.parametrize("mode", MODES)
 async def test_the_same_over_http(folder: Folder, mode: str) -> None:
-    with guests.running(folder), guests.over_http(folder, "--as", "helper") as door:
+    with mcp_clients.running(folder), mcp_clients.over_http(folder, "--as", "helper") as door:
         async with door.client(mode=mode) as caller:
             taken = await caller.call("take_task", task="guide")
             held = {"lease": taken.facts["lease"]} if mode != "legacy" else {}
@@ -70,22 +70,22 @@ async def test_the_same_over_http(folder: Folder, mode: str) -> None:
 
 def owner_of(folder: Folder) -> int:
     """The process that runs the plan."""
-    return int(guests.steps(folder, "epoch.taken")[-1]["pid"])
+    return int(mcp_clients.steps(folder, "epoch.taken")[-1]["pid"])
 
 
 async def test_the_owner_is_killed_in_the_middle_of_a_call_and_nothing_is_done_twice(folder: Folder) -> None:
     slow = f"echo once >> effects; {WAITS}; echo over"
-    with guests.running(folder):
-        async with guests.over_stdio(folder, "--as", "helper") as caller:
+    with mcp_clients.running(folder):
+        async with mcp_clients.over_stdio(folder, "--as", "helper") as caller:
             await caller.call("take_task")
-            answers: list[guests.Told] = []
+            answers: list[mcp_clients.Told] = []
             async with anyio.create_task_group() as group:
 
                 async def call() -> None:
                     answers.append(await caller.call("shell", command=slow))
 
                 group.start_soon(call)
-                await guests.there(folder.path / "effects")
+                await mcp_clients.there(folder.path / "effects")
                 os.kill(owner_of(folder), signal.SIGKILL)
                 said = await anyio.to_thread.run_sync(folder.run, "apply", "--yes", "--detach", "plan.yaml")
                 assert said.code == 0, said.text
@@ -96,38 +96,38 @@ async def test_the_owner_is_killed_in_the_middle_of_a_call_and_nothing_is_done_t
             assert (await caller.call("done")).facts["accepted"]
 
 
-async def test_a_client_that_is_killed_loses_its_task_and_what_it_began_is_stopped(folder: Folder) -> None:
-    with guests.running(folder, guests.HANDBOOK.replace("lease: 60", "lease: 2")):
-        async with guests.over_stdio(folder, "--as", "helper") as other:
-            with guests.by_hand(folder, "--as", "helper") as raw:
+async def test_killed_client_loses_its_task_and_its_commands_are_stopped(folder: Folder) -> None:
+    with mcp_clients.running(folder, mcp_clients.HANDBOOK.replace("lease: 60", "lease: 2")):
+        async with mcp_clients.over_stdio(folder, "--as", "helper") as other:
+            with mcp_clients.by_hand(folder, "--as", "helper") as raw:
                 raw.call("take_task")
                 raw.begin("tools/call", name="shell", arguments={"command": "touch begun; sleep 600"})
-                await guests.there(folder.path / "begun")
+                await mcp_clients.there(folder.path / "begun")
                 assert "has task/guide" in (await other.call("take_task")).text
                 raw.kill()
                 while (await other.call("take_task")).is_error:
                     await other.call("list_tasks")  # Until the lease of the one that was killed is over.
-            (left,) = guests.steps(folder, "seat.left")
+            (left,) = mcp_clients.steps(folder, "seat.left")
             assert left["why"].startswith("no request for 2")
             assert folder.processes() == []
             assert not (await other.call("list")).is_error
 
 
-async def test_a_client_that_goes_gives_its_task_back_at_once(folder: Folder) -> None:
-    with guests.running(folder), guests.over_http(folder, "--as", "helper") as door:
-        async with guests.over_stdio(folder, "--as", "helper") as caller:
+async def test_leaving_client_returns_its_task_immediately(folder: Folder) -> None:
+    with mcp_clients.running(folder), mcp_clients.over_http(folder, "--as", "helper") as door:
+        async with mcp_clients.over_stdio(folder, "--as", "helper") as caller:
             await caller.call("take_task")
         async with door.client() as second:
             assert (await second.call("take_task")).facts["task"] == "guide"
         async with door.client() as third:
             assert (await third.call("take_task")).facts["task"] == "guide"
-    whys = [left["why"] for left in guests.steps(folder, "seat.left")]
+    whys = [left["why"] for left in mcp_clients.steps(folder, "seat.left")]
     golden_text.said(whys[:2])
 
 
-async def test_resources_are_told_of_as_the_log_moves(folder: Folder) -> None:
-    with guests.running(folder):
-        async with guests.over_stdio(folder, "--as", "helper") as caller:
+async def test_resource_updates_are_sent_as_the_log_moves(folder: Folder) -> None:
+    with mcp_clients.running(folder):
+        async with mcp_clients.over_stdio(folder, "--as", "helper") as caller:
             uris = {str(one.uri) for one in (await caller.client.list_resources()).resources}
             assert uris == {
                 *(f"planloop://handbook/{name}" for name in ("plan", "tasks", "locks", "task/guide", "messages/guide"))
@@ -161,21 +161,23 @@ def news_in(notice: Any) -> str:
 
 async def test_the_newer_protocol_listens_instead_of_subscribing(folder: Folder) -> None:
     task = "planloop://handbook/task/guide"
-    with guests.running(folder):
+    with mcp_clients.running(folder):
         async with (
-            guests.over_stdio(folder, "--as", "helper", mode=MODES[1]) as caller,
+            mcp_clients.over_stdio(folder, "--as", "helper", mode=MODES[1]) as caller,
             caller.client.listen(resource_subscriptions=[task]) as events,
         ):
             assert folder.run("patch", "guide", "goal=write it in Latin").code == 0
             assert getattr(await anext(aiter(events)), "uri", "") == task
 
 
-def test_nobody_comes_in_by_http_without_the_right_name_and_token(folder: Folder) -> None:
-    two = guests.HANDBOOK.replace("tasks:", "  judge: {outside: true}\ntasks:\n  rate: {goal: rate it, agent: judge}")
+def test_http_client_without_the_right_name_and_token_is_refused(folder: Folder) -> None:
+    two = mcp_clients.HANDBOOK.replace(
+        "tasks:", "  judge: {outside: true}\ntasks:\n  rate: {goal: rate it, agent: judge}"
+    )
     begin = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
     body = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": begin}
     accept = {"Accept": "application/json, text/event-stream"}
-    with guests.running(folder, two), guests.over_http(folder) as door:
+    with mcp_clients.running(folder, two), mcp_clients.over_http(folder) as door:
         assert set(door.tokens) == {"helper", "judge"}
         own = {**accept, "Authorization": f"Bearer {door.tokens['helper']}"}
         with httpx.Client(timeout=20) as web:
@@ -196,19 +198,19 @@ def test_nobody_comes_in_by_http_without_the_right_name_and_token(folder: Folder
             assert web.post(door.url, content=b"x" * (5 << 20), headers=own).status_code == 413
             nowhere = door.url.replace("/mcp", "/v1/session")
             assert web.post(nowhere, json=body, headers=own).status_code == 404
-            with guests.over_http(folder, "--as", "helper", "--new-tokens") as second:
+            with mcp_clients.over_http(folder, "--as", "helper", "--new-tokens") as second:
                 while web.post(nowhere, json=body, headers=own).status_code != 401:
                     pass  # The old token is dead as soon as the new one is seen, where it was printed before, too.
                 for token in (second.tokens["helper"], door.tokens["judge"]):
                     headers = {**accept, "Authorization": f"Bearer {token}"}
                     assert web.post(door.url, json=body, headers=headers).status_code == 200
-        kept = (folder.path / ".plan" / "handbook" / "guests.json").stat().st_mode
+        kept = (folder.path / ".plan" / "handbook" / "mcp_clients.json").stat().st_mode
         assert kept & 0o077 == 0
 
 
-def test_a_script_by_hand_goes_the_whole_way(folder: Folder) -> None:
+def test_handwritten_script_completes_the_whole_task(folder: Folder) -> None:
     """Take a task, lock a file, patch, be refused what it may not, finish; as an inspector would."""
-    with guests.running(folder), guests.by_hand(folder, "--as", "helper") as raw:
+    with mcp_clients.running(folder), mcp_clients.by_hand(folder, "--as", "helper") as raw:
         names = {tool["name"] for tool in raw.ask("tools/list")["tools"]}
         assert {"take_task", "lock", "plan_patch", "done", "shell"} <= names
         assert raw.call("take_task")["_meta"][FACTS]["task"] == "guide"
@@ -233,7 +235,7 @@ def test_a_script_by_hand_goes_the_whole_way(folder: Folder) -> None:
 
 
 def test_the_server_ends_without_an_error_when_standard_input_is_empty(folder: Folder) -> None:
-    with guests.running(folder), Path(os.devnull).open("rb") as nothing:
+    with mcp_clients.running(folder), Path(os.devnull).open("rb") as nothing:
         words = [*PLAN, "mcp", "--as", "helper"]
         ended = subprocess.run(words, check=False, cwd=folder.path, stdin=nothing, capture_output=True)
 
@@ -241,8 +243,8 @@ def test_the_server_ends_without_an_error_when_standard_input_is_empty(folder: F
 
 
 @pytest.mark.parametrize("client", ["claude", "codex"])
-async def test_what_print_config_prints_starts_the_server(folder: Folder, client: str) -> None:
-    with guests.running(folder):
+async def test_output_of_print_config_starts_the_server(folder: Folder, client: str) -> None:
+    with mcp_clients.running(folder):
         printed = folder.run("mcp", "--as", "helper", "--print-config", client).out
         said = tomllib.loads(printed)["mcp_servers"] if client == "codex" else json.loads(printed)["mcpServers"]
         server = said["handbook"]
@@ -251,9 +253,9 @@ async def test_what_print_config_prints_starts_the_server(folder: Folder, client
             assert {"take_task", "done"} <= {tool.name for tool in (await caller.list_tools()).tools}
 
 
-def test_a_model_sees_the_whole_answer_whatever_its_client_shows(folder: Folder) -> None:
+def test_model_sees_the_whole_answer_whatever_its_client_shows(folder: Folder) -> None:
     """Clients that get structured content show it instead of the text: there must be none."""
-    with guests.running(folder), guests.by_hand(folder, "--as", "helper") as raw:
+    with mcp_clients.running(folder), mcp_clients.by_hand(folder, "--as", "helper") as raw:
         taken = raw.call("take_task")
         (part,) = taken["content"]
         ran = raw.call("shell", command="echo seen; exit 3")

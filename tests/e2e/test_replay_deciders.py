@@ -49,7 +49,7 @@ def _played(folder: Folder, agent: str, more: str = "") -> ReplayOutcome:
 
 
 @pytest.mark.parametrize("name", MINDS)
-def test_a_mind_that_is_a_process_replies_as_it_did(folder: Folder, name: str) -> None:
+def test_decider_process_replies_as_recorded(folder: Folder, name: str) -> None:
     found = _played(folder, MINDS[name])
 
     assert (found.verdict, found.notes) == ("same", ()), (found.why, found.at, found.details, found.notes)
@@ -64,7 +64,7 @@ mixins:
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_a_program_as_a_step_is_not_run_again_and_the_replay_says_so(folder: Folder, when: str) -> None:
+def test_program_step_is_not_run_again_and_the_replay_reports_it(folder: Folder, when: str) -> None:
     agent = "{tools: [shell], mixins: [watched], script: [{call: {shell: {command: 'echo hello'}}}, {done: so}]}"
 
     found = _played(folder, agent, STEP.format(when=when, answer=json.dumps({})))

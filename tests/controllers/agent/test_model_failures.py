@@ -64,9 +64,7 @@ async def check(here: Arena, server: RunningServer) -> list[JsonObject]:
 @pytest.mark.process
 @pytest.mark.parametrize("at", [0, 1], ids=["first request", "after the call"])
 @pytest.mark.parametrize("fault", TRANSIENT.values(), ids=TRANSIENT)
-async def test_a_fault_that_may_pass_is_tried_again_and_changes_nothing(
-    tmp_path: Path, fault: JsonObject, at: int
-) -> None:
+async def test_transient_failure_is_retried_and_changes_nothing(tmp_path: Path, fault: JsonObject, at: int) -> None:
     steps = [*WORK[:at], fault, *WORK[at:]]
     async with asking(tmp_path, steps) as (here, server):
         await here.apply(PLAN.replace("{OPTIONS}", "{}"))
@@ -75,7 +73,7 @@ async def test_a_fault_that_may_pass_is_tried_again_and_changes_nothing(
     assert (server.left, server.faults) == ([], 0)
 
 
-async def test_the_wish_of_the_provider_is_waited_for(tmp_path: Path) -> None:
+async def test_retry_waits_as_long_as_the_provider_asks(tmp_path: Path) -> None:
     steps = [{"status": 429, "headers": {"retry-after": "1000"}}]
     async with asking(tmp_path, steps) as (here, _):
         await here.apply(PLAN.replace("{OPTIONS}", "{}"))
@@ -88,7 +86,7 @@ async def test_the_wish_of_the_provider_is_waited_for(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("status", "reason"), [(401, "Refused"), (400, "BadRequest"), (404, "")], ids=["key", "request", "model"]
 )
-async def test_a_fault_that_does_not_pass_blocks_with_the_cure_and_a_new_spec_is_a_new_try(
+async def test_permanent_failure_blocks_with_a_fix_and_a_new_spec_retries(
     tmp_path: Path, status: int, reason: str
 ) -> None:
     async with asking(tmp_path, [{"status": status}, *WORK]) as (here, server):
@@ -125,7 +123,7 @@ async def test_edited_goal_closes_a_hanging_request_and_asks_again_with_the_goal
     assert server.endings == ["closed", "answered"]
 
 
-async def test_an_interrupting_message_is_heard_in_the_very_turn(tmp_path: Path) -> None:
+async def test_interrupting_message_is_read_in_the_same_turn(tmp_path: Path) -> None:
     hangs = {"hang": True, "reply": {"text": "x"}}
     async with asking(tmp_path, [hangs, {"when": {"last": "drop it"}, "reply": {"text": "dropped"}}]) as (here, server):
         await here.apply(PLAN.replace("{OPTIONS}", "{}"))

@@ -19,9 +19,9 @@ from planloop.containers.sandbox.sandboxed_processes import SandboxedProcesses
 from tests import needs
 from tests.containers import engines
 from tests.containers.engines import Ground
-from tests.containers.sandboxing import homes
-from tests.containers.sandboxing.rooming import rooms_of
-from tests.e2e import yards
+from tests.containers.sandboxing import enclosures
+from tests.containers.sandboxing.running_container import rooms_of
+from tests.e2e import container_harness
 from tests.product import (
     CommandSandbox,
     ContainerCreation,
@@ -45,7 +45,7 @@ class Sut:
 
     @property
     def processes(self) -> SandboxedProcesses:
-        return homes.enclosing(self.folder, self.folder / "run", rooms=rooms_of(self.container))
+        return enclosures.enclosing(self.folder, self.folder / "run", rooms=rooms_of(self.container))
 
     def command(self, line: str, timeout_s: float = 15.0) -> ProcessCommand:
         env = {"PATH": "/nowhere", "HOME": "/nowhere", "OWN": "own"}
@@ -114,10 +114,10 @@ async def test_nothing_outlives_its_command_inside(sut: Sut, line: str) -> None:
         "nc 127.0.0.1 {port} </dev/null",
     ],
 )
-async def test_nothing_of_this_machine_is_reached(sut: Sut, line: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_this_machine_is_unreachable(sut: Sut, line: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TOKEN", "sesame")
     with socket.create_server(("127.0.0.1", 0)) as server:
-        engine = yards.machines_address().removeprefix("unix://")
+        engine = container_harness.machines_address().removeprefix("unix://")
         words = line.format(folder=sut.folder, port=server.getsockname()[1], engine=engine)
         ended = await sut.processes.run("a", sut.command(words))
 
@@ -125,13 +125,13 @@ async def test_nothing_of_this_machine_is_reached(sut: Sut, line: str, monkeypat
     assert b"sesame" not in ended.output
 
 
-async def test_it_has_its_own_variables_and_the_containers_and_runs_where_its_folder_is(sut: Sut) -> None:
+async def test_command_has_its_own_and_the_containers_variables_and_runs_in_its_folder(sut: Sut) -> None:
     ended = await sut.processes.run("a", sut.command("pwd; echo $OWN; echo $PATH; exit 3"))
 
     assert (ended.code, ended.output.decode()) == (3, f"{sut.folder}/work\nown\n/bin\n")
 
 
-async def test_forking_without_end_stays_inside_and_is_told(sut: Sut) -> None:
+async def test_fork_bomb_stays_inside_and_is_reported(sut: Sut) -> None:
     ended = await sut.processes.run("a", sut.command("f() { f | f & }; f; sleep 2", timeout_s=60.0))
 
     assert await sut.sleepers() == b""
@@ -139,7 +139,7 @@ async def test_forking_without_end_stays_inside_and_is_told(sut: Sut) -> None:
     assert b"the container reached its limit of processes" in ended.output
 
 
-async def test_filling_memory_stays_inside_and_is_told(sut: Sut) -> None:
+async def test_filling_memory_stays_inside_and_is_reported(sut: Sut) -> None:
     ended = await sut.processes.run("a", sut.command("x=x; while :; do x=$x$x; done", timeout_s=30.0))
 
     assert ended.code not in (0, None)
@@ -156,7 +156,7 @@ async def test_filling_memory_stays_inside_and_is_told(sut: Sut) -> None:
         "kill -9 1; kill -9 $PPID",
     ],
 )
-async def test_who_kills_all_that_it_sees_is_still_ended_and_ends_nobody_outside(sut: Sut, line: str) -> None:
+async def test_command_that_kills_all_it_sees_is_ended_and_kills_nothing_outside(sut: Sut, line: str) -> None:
     await sut.processes.run("a", sut.command(f"(env -i setsid sleep 77 &); {line}", timeout_s=60.0))
 
     assert sut.groups() == []
@@ -173,7 +173,7 @@ def _words(container: str) -> list[bytes]:
     return found
 
 
-async def test_what_a_command_of_another_user_keeps_in_its_environment_is_not_read(sut: Sut) -> None:
+async def test_environment_of_another_users_command_is_not_readable(sut: Sut) -> None:
     box = ExecCommand(("sh", "-c", "sleep 77"), "theirs", env={"TOKEN": "sesame"}, user="1000")
     async with anyio.create_task_group() as group:
         group.start_soon(sut.ground.engine.run, sut.container, box)
@@ -227,7 +227,7 @@ async def test_an_image_without_a_shell_runs_programs(engine: DockerEngine, grou
     assert sut.groups() == []
 
 
-async def test_a_container_that_goes_away_under_a_command_ends_it(sut: Sut) -> None:
+async def test_removal_of_a_container_ends_its_command(sut: Sut) -> None:
     await sut.ground.engine.remove(sut.container)
 
     ended = await sut.processes.run("a", sut.command("echo x"))

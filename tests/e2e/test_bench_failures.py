@@ -17,11 +17,11 @@ from planloop.benchmarks.grading.containers import LABEL
 from planloop.client.plan_paths import paths_of_file, plan_label
 from planloop.server.bench.run_folder import PLAN_FILE
 from tests import golden_text, needs
-from tests.e2e import benches, command, yards
+from tests.e2e import bench_suite, command, container_harness
+from tests.e2e.container_harness import IMAGE, OwnEngine
 from tests.e2e.folder import Folder
 from tests.e2e.test_disk import small_disk
 from tests.e2e.test_full_disk import fill
-from tests.e2e.yards import IMAGE, OwnEngine
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(300)]
 
@@ -44,21 +44,21 @@ def engine(folder: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> I
     """An engine of the test's own, with the image of the suite."""
     with tempfile.TemporaryDirectory(prefix="pl-engine-") as name:
         needs.dockerd()
-        with yards.own_engine(Path(name)) as engine:
+        with container_harness.own_engine(Path(name)) as engine:
             monkeypatch.setenv("DOCKER_HOST", engine.address)
-            with yards.yard(folder, engine.address, tmp_path) as yard:
+            with container_harness.harness(folder, engine.address, tmp_path) as harness:
                 folder.write("suite.yaml", SUITE)
                 yield engine
-                for ref in yard.strangers:
-                    yard.api.start(ref)
+                for ref in harness.strangers:
+                    harness.api.start(ref)
 
 
 def run_of(model: str) -> tuple[str, ...]:
     return ("bench", "run", "suite.yaml", "--model", model, "--name", "r")
 
 
-def test_an_image_that_is_missing_is_told_before_anything_runs(folder: Folder) -> None:
-    yards.machines_address()
+def test_missing_image_is_reported_before_anything_runs(folder: Folder) -> None:
+    container_harness.machines_address()
     folder.write("suite.yaml", SUITE.replace(IMAGE, "planloop-test/not-there"))
 
     said = folder.run(*run_of("oracle:quick"))
@@ -68,9 +68,7 @@ def test_an_image_that_is_missing_is_told_before_anything_runs(folder: Folder) -
     assert not (folder.path / "reports").exists()
 
 
-def test_an_engine_that_stops_under_a_run_is_an_error_and_the_run_goes_on_when_it_is_back(
-    folder: Folder, engine: OwnEngine
-) -> None:
+def test_engine_that_stops_during_a_run_is_an_error_and_the_run_can_resume(folder: Folder, engine: OwnEngine) -> None:
     run = folder.path / "reports" / "boxed" / "r"
     with begun(folder, "oracle:slow") as (process, out):
         until_called(run)
@@ -88,7 +86,7 @@ def test_an_engine_that_stops_under_a_run_is_an_error_and_the_run_goes_on_when_i
     assert verdicts(run) == {"pass"}
 
 
-def test_an_image_that_goes_away_before_a_run_goes_on_is_an_error(folder: Folder, engine: OwnEngine) -> None:
+def test_image_removed_before_a_run_resumes_is_an_error(folder: Folder, engine: OwnEngine) -> None:
     run = copied(folder, "oracle:quick")
     plan = json.loads((run / "plan.json").read_text())
     (run / "plan.json").write_text(json.dumps(plan | {"images": {IMAGE: f"sha256:{'0' * 64}"}}))
@@ -100,7 +98,7 @@ def test_an_image_that_goes_away_before_a_run_goes_on_is_an_error(folder: Folder
 
 
 def test_a_disk_that_is_full_where_it_is_graded_is_an_error(folder: Folder) -> None:
-    benches.lay(folder)
+    bench_suite.lay(folder)
     run = copied(folder, "oracle:plain", "--cases", "writes")
     graded = run / "graded"
     graded.mkdir()
@@ -116,8 +114,8 @@ def test_a_disk_that_is_full_where_it_is_graded_is_an_error(folder: Folder) -> N
 
 
 @pytest.mark.parametrize("full", [".plan", "work"])
-def test_a_disk_that_is_full_names_what_goes_on_with_the_run_and_it_does(folder: Folder, full: str) -> None:
-    benches.lay(folder)
+def test_full_disk_names_the_command_that_resumes_the_run_and_it_works(folder: Folder, full: str) -> None:
+    bench_suite.lay(folder)
     run = copied(folder, "oracle:plain", "--cases", "writes")
     disk = run / full
     disk.mkdir()
@@ -134,11 +132,12 @@ def test_a_disk_that_is_full_names_what_goes_on_with_the_run_and_it_does(folder:
 
 
 @pytest.mark.parametrize("cure", ["resume", "down"])
-def test_what_an_owner_left_that_was_killed_while_it_graded_is_removed(
-    folder: Folder, tmp_path: Path, cure: str
-) -> None:
-    address = yards.machines_address()
-    with yards.yard(folder, address, tmp_path), closing(docker.APIClient(address, version="auto")) as api:
+def test_leftovers_of_an_owner_killed_during_grading_are_removed(folder: Folder, tmp_path: Path, cure: str) -> None:
+    address = container_harness.machines_address()
+    with (
+        container_harness.harness(folder, address, tmp_path),
+        closing(docker.APIClient(address, version="auto")) as api,
+    ):
         folder.write("suite.yaml", SUITE.replace("test -s a.txt", "sleep 3; test -s a.txt"))
         run = folder.path / "reports" / "boxed" / "r"
         ours = {"label": f"{LABEL}={plan_label(paths_of_file(run / PLAN_FILE, 'run'))}"}
@@ -158,9 +157,7 @@ def test_what_an_owner_left_that_was_killed_while_it_graded_is_removed(
 
 
 @pytest.mark.parametrize("how", ["kill", "remove"])
-def test_a_container_that_goes_away_while_it_is_worked_in_is_an_error(
-    folder: Folder, engine: OwnEngine, how: str
-) -> None:
+def test_container_removed_during_work_is_an_error(folder: Folder, engine: OwnEngine, how: str) -> None:
     run = folder.path / "reports" / "boxed" / "r"
     with begun(folder, "oracle:slow") as (process, out), closing(docker.APIClient(engine.address)) as api:
         until_called(run)
@@ -171,7 +168,7 @@ def test_a_container_that_goes_away_while_it_is_worked_in_is_an_error(
 
 
 @pytest.mark.parametrize(("how", "verdict"), [("kill", "pass"), ("remove", "error")])
-def test_a_container_that_goes_away_while_it_is_graded_in_says_nothing_of_the_work(
+def test_container_that_vanishes_during_grading_is_not_the_works_failure(
     folder: Folder, engine: OwnEngine, how: str, verdict: str
 ) -> None:
     folder.write("suite.yaml", SUITE.replace("test -s a.txt", "sleep 3; test -s a.txt"))
@@ -183,7 +180,7 @@ def test_a_container_that_goes_away_while_it_is_graded_in_says_nothing_of_the_wo
     assert verdicts(run) == {verdict}, out.read_text()
 
 
-def test_work_that_ends_what_it_is_graded_in_each_time_fails(folder: Folder, engine: OwnEngine) -> None:
+def test_work_that_always_kills_its_grading_process_fails(folder: Folder, engine: OwnEngine) -> None:
     folder.write("suite.yaml", SUITE.replace("test -s a.txt", "kill -9 -1; false"))
 
     said = folder.run(*run_of("oracle:quick"))
@@ -235,7 +232,7 @@ def begun(folder: Folder, model: str) -> Iterator[tuple[subprocess.Popen[str], P
 
 def until_called(run: Path) -> None:
     """Returns when an agent of the run has called a tool; the test's timeout is the bound."""
-    while not any(event["type"] == "tool/call" for event in benches.events(run)):
+    while not any(event["type"] == "tool/call" for event in bench_suite.events(run)):
         time.sleep(0.02)
 
 
@@ -252,7 +249,7 @@ def copied(folder: Folder, model: str, *more: str) -> Path:
 
 
 def verdicts(run: Path) -> set[str]:
-    return {end["verdict"] for end in benches.ends(run).values()}
+    return {end["verdict"] for end in bench_suite.ends(run).values()}
 
 
 def is_incomplete(run: Path, said: str) -> None:

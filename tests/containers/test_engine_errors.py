@@ -81,14 +81,14 @@ SAID = [
 
 
 @pytest.mark.parametrize(("said", "reason"), SAID, ids=[said[:40] for said, _ in SAID])
-def test_words_of_an_engine_become_a_reason(said: str, reason: EngineErrorReason) -> None:
+def test_message_of_an_engine_becomes_a_reason(said: str, reason: EngineErrorReason) -> None:
     failed = docker_errors.engine_error(said)
 
     assert failed.reason is reason
     assert said.rpartition(": ")[2].strip() in str(failed), "its own words are not lost"
 
 
-def test_what_heals_or_can_be_mended_says_how() -> None:
+def test_transient_or_repairable_error_has_a_hint() -> None:
     mute = {EngineErrorReason.NOT_FOUND, EngineErrorReason.NOT_RUNNING}
     failures = [
         docker_errors.engine_error(said) for said, reason in SAID if reason not in mute | {EngineErrorReason.REFUSED}
@@ -102,7 +102,7 @@ def test_what_heals_or_can_be_mended_says_how() -> None:
     }
 
 
-def test_what_nobody_foresaw_is_told_by_the_status_and_in_its_own_words() -> None:
+def test_unexpected_error_is_reported_by_its_status_and_text() -> None:
     assert docker_errors.engine_error("gone fishing", status=404).reason is EngineErrorReason.NOT_FOUND
     assert docker_errors.engine_error("Not Found", status=404).reason is EngineErrorReason.REFUSED, (
         "the call, and not its object"
@@ -142,7 +142,7 @@ def test_a_port_that_is_taken_is_named() -> None:
         ("", ""),
     ],
 )
-def test_what_an_init_process_could_not_run_is_told_without_its_own_name(line: str, said: str) -> None:
+def test_error_of_an_init_process_is_reported_without_its_name(line: str, said: str) -> None:
     assert docker_errors.init_error(line, "server") == said
 
 

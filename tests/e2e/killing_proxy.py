@@ -26,8 +26,8 @@ PIECE_BYTES: Final = 1 << 16
 
 
 @dataclass
-class Toll:
-    """The victim dies at the first call at which none has died at that point. `paid` are those calls, in order.
+class KillingProxy:
+    """The victim dies at the first call at which none has died at that point. `killed_at` are those calls, in order.
 
     Only calls that one of `kinds` matches count.
 
@@ -39,7 +39,7 @@ class Toll:
     victim: Popen[str] | None = None
     point: Point = "before"
     kinds: tuple[str, ...] = ("",)
-    paid: list[tuple[Point, str]] = field(default_factory=list)
+    killed_at: list[tuple[Point, str]] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
@@ -68,13 +68,13 @@ class Toll:
     def _is_due(self, line: socket.socket, head: bytes, change: str) -> bool:
         """Whether the victim died of this call. Meanwhile no other is made."""
         with self.lock:
-            if self.victim is None or (self.point, change) in self.paid:
+            if self.victim is None or (self.point, change) in self.killed_at:
                 return False
             if not any(re.search(kind, change) for kind in self.kinds):
                 return False
             if self.point == "after":
                 self._done(line, head)
-            self.paid.append((self.point, change))
+            self.killed_at.append((self.point, change))
             victim, self.victim = self.victim, None  # Before it ends: who waits for that names the next one.
             victim.kill()
             victim.wait()
@@ -104,12 +104,12 @@ def _pump(engine: socket.socket, line: socket.socket) -> None:
 
 
 @contextmanager
-def toll(folder: Path, engine: str) -> Iterator[Toll]:
+def killing_proxy(folder: Path, engine: str) -> Iterator[KillingProxy]:
     """Open inside the block, at a socket in `folder`, for the engine at the socket `engine`."""
     with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(str(folder / "toll"))
+        listener.bind(str(folder / "proxy"))
         listener.listen()
-        own = Toll(engine, listener)
+        own = KillingProxy(engine, listener)
         thread = threading.Thread(target=own.serve)
         thread.start()
         try:

@@ -14,8 +14,8 @@ from tests import golden_text
 from tests.controllers.agent.arena import Arena, arena
 from tests.controllers.agent.hooking.test_points import NOTING, asked
 from tests.controllers.agent.hooking.test_verdicts import hooks, run, verdicts
-from tests.controllers.agent.test_outside import plan as outside_plan
-from tests.controllers.agent.test_outside import prompts
+from tests.controllers.agent.test_cli_agents import plan as outside_plan
+from tests.controllers.agent.test_cli_agents import prompts
 from tests.fakes.scripted_models import ScriptedModels
 from tests.product import RecordDraft
 
@@ -31,7 +31,7 @@ print(json.dumps({"call": {"shell": {"command": "echo hi"}}} if turn["turn"] == 
 """
 
 
-async def test_a_program_reads_comments_beside_its_input_and_its_results(tmp_path: Path) -> None:
+async def test_program_reads_comments_beside_its_input_and_its_results(tmp_path: Path) -> None:
     hooks(tmp_path, 'return {"comment": "from " + q["hook_event_name"]}')
     (tmp_path / "mind.py").write_text(PROGRAM)
     text = 'goal: g\nhooks: {h: {on: [on-wake, after-call], python: "hooks.py:say"}}\n'
@@ -66,7 +66,7 @@ def spending(tokens: int, text: str) -> dict[str, Any]:
     )
 
 
-async def test_little_of_the_budget_left_is_a_point_and_a_last_answer_is_not_sent_back(tmp_path: Path) -> None:
+async def test_low_budget_is_a_point_and_a_last_answer_is_not_returned(tmp_path: Path) -> None:
     (tmp_path / "note.py").write_text(NOTING)
     text = """
 budget: {tokens: 100000}
@@ -166,7 +166,7 @@ async def test_an_answer_to_a_question_after_the_end_is_sent_back_too(tmp_path: 
     assert b"say why" in models.asked[2].messages[-1]
 
 
-async def test_what_is_said_while_children_work_is_an_answer_only_where_somebody_asks(tmp_path: Path) -> None:
+async def test_text_sent_while_children_work_is_an_answer_only_to_a_question(tmp_path: Path) -> None:
     (tmp_path / "note.py").write_text(NOTING)
     waits = "while [ ! -e go ]; do sleep 0.02; done"
     child = {"reply": {"calls": [{"name": "task", "arguments": {"id": "kid", "goal": "g", "run": waits}}]}}

@@ -20,9 +20,9 @@ import pytest
 from docker.errors import NotFound
 
 from tests import sets
-from tests.e2e import yards
+from tests.e2e import container_harness
+from tests.e2e.container_harness import IMAGE, ContainerHarness, OwnEngine
 from tests.e2e.folder import Folder, Owner
-from tests.e2e.yards import IMAGE, OwnEngine, Yard
 
 FAULTS: Final = 60 if sets.is_nightly() else 7
 ENDS_MAX: Final = 3  # Of one without an edit of it: each doubles the pause before the next start.
@@ -43,7 +43,7 @@ def plan_text(turns: Mapping[str, int], pids: int) -> str:
 class Run:
     """The plan with its owner and its engine, and what was done to them."""
 
-    yard: Yard
+    harness: ContainerHarness
     engine: OwnEngine
     random: Random
     stack: ExitStack
@@ -54,11 +54,11 @@ class Run:
     done: list[str] = field(default_factory=list)
 
     def apply(self) -> None:
-        self.owner = self.stack.enter_context(self.yard.folder.killed("--yes", "p.yaml"))
+        self.owner = self.stack.enter_context(self.harness.folder.killed("--yes", "p.yaml"))
 
     def until_owned(self) -> None:
         assert self.owner is not None
-        self.yard.until_owned(self.owner)
+        self.harness.until_owned(self.owner)
 
     def one(self) -> str:
         return self.random.choice(list(NEEDS))
@@ -79,12 +79,12 @@ class Run:
         return [name for name, count in self.ends.items() if count >= ENDS_MAX]
 
     def write(self) -> None:
-        self.yard.folder.write("p.yaml", plan_text(self.turns, self.pids))
+        self.harness.folder.write("p.yaml", plan_text(self.turns, self.pids))
 
     def is_as_wanted(self) -> bool:
         """Whether each has what the file says, and no other has been made in its place."""
         try:
-            found = {name: self.yard.inspect(name) for name in NEEDS}
+            found = {name: self.harness.inspect(name) for name in NEEDS}
         except (KeyError, NotFound):  # Another is about to take the place of one.
             return False
         turns = [f"TURN={self.turns[name]}" in one["Config"]["Env"] for name, one in found.items()]
@@ -93,34 +93,34 @@ class Run:
 
 def stop(run: Run) -> None:
     run.ended(name := run.one())
-    run.yard.api.stop(run.yard.ref(name), timeout=1)
+    run.harness.api.stop(run.harness.ref(name), timeout=1)
 
 
 def kill(run: Run) -> None:
     run.ended(name := run.one())
-    run.yard.api.kill(run.yard.ref(name))
+    run.harness.api.kill(run.harness.ref(name))
 
 
 def remove(run: Run) -> None:
     run.ended(name := run.one())
-    run.yard.api.remove_container(run.yard.ref(name), force=True)
+    run.harness.api.remove_container(run.harness.ref(name), force=True)
 
 
 def remove_all(run: Run) -> None:
     run.ended(*NEEDS)
-    for one in run.yard.containers().values():
-        run.yard.api.remove_container(one["Id"], force=True)
+    for one in run.harness.containers().values():
+        run.harness.api.remove_container(one["Id"], force=True)
 
 
 def pause(run: Run) -> None:
-    run.yard.api.pause(run.yard.ref(run.one()))
+    run.harness.api.pause(run.harness.ref(run.one()))
 
 
 def make_unwell(run: Run) -> None:
     name = run.one()
-    run.yard.said_inside(name, "rm", "-f", "/tmp/well")
-    run.yard.until_states(**{name: "unhealthy"})
-    run.yard.said_inside(name, "touch", "/tmp/well")
+    run.harness.said_inside(name, "rm", "-f", "/tmp/well")
+    run.harness.until_states(**{name: "unhealthy"})
+    run.harness.said_inside(name, "touch", "/tmp/well")
 
 
 def edit(run: Run) -> None:
@@ -149,8 +149,8 @@ def restart_engine(run: Run) -> None:
     run.ended(*NEEDS)
     run.engine.stop()
     run.engine.start()
-    for ref in run.yard.strangers:
-        run.yard.api.start(ref)
+    for ref in run.harness.strangers:
+        run.harness.api.start(ref)
 
 
 ACTS: Final[dict[Callable[[Run], None], int]] = {
@@ -176,20 +176,20 @@ ENDS: Final = frozenset((stop, kill, remove, remove_all, kill_owner, restart_eng
 def run(folder: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> Iterator[Run]:
     with ExitStack() as stack:
         place = stack.enter_context(tempfile.TemporaryDirectory(prefix="pl-engine-"))
-        engine = stack.enter_context(yards.own_engine(Path(place)))
+        engine = stack.enter_context(container_harness.own_engine(Path(place)))
         monkeypatch.setenv("DOCKER_HOST", engine.address)
-        yard = stack.enter_context(yards.yard(folder, engine.address, tmp_path))
-        yield Run(yard, engine, Random(seed if sets.is_nightly() else f"{seed}/{sets.rotation()}"), stack)
+        harness = stack.enter_context(container_harness.harness(folder, engine.address, tmp_path))
+        yield Run(harness, engine, Random(seed if sets.is_nightly() else f"{seed}/{sets.rotation()}"), stack)
 
 
 @pytest.mark.engine
 @pytest.mark.timeout(400)
-def test_every_container_recovers_after_each_random_fault(run: Run, seed: int) -> None:
+def test_every_container_recovers_after_each_random_failure(run: Run, seed: int) -> None:
     run.write()
     run.apply()
     try:
         run.until_owned()
-        run.yard.until_settled()
+        run.harness.until_settled()
         for _ in range(FAULTS):
             act = run.random.choices(list(ACTS), list(ACTS.values()))[0]
             if act in ENDS and run.worn():
@@ -197,11 +197,11 @@ def test_every_container_recovers_after_each_random_fault(run: Run, seed: int) -
             run.done.append(act.__name__)
             act(run)
             run.until_owned()
-            run.yard.until(lambda seen: run.yard.is_settled(seen) and run.is_as_wanted())
-            run.yard.untouched()
-            assert len(run.yard.networks()) == 1
-        assert run.yard.folder.run("down").code == 0
-        assert run.yard.left() == []
+            run.harness.until(lambda seen: run.harness.is_settled(seen) and run.is_as_wanted())
+            run.harness.untouched()
+            assert len(run.harness.networks()) == 1
+        assert run.harness.folder.run("down").code == 0
+        assert run.harness.left() == []
     except BaseException as error:
         error.add_note(f"--seed {seed}, rotation {sets.rotation()}, after {len(run.done)} events: {' '.join(run.done)}")
         raise

@@ -42,7 +42,7 @@ async def begun(here: Arena, last: str) -> None:
 
 
 @pytest.mark.parametrize(("last", "is_told"), [("echo x >> ../../held.txt", True), ("true", False)])
-async def test_the_end_of_a_command_is_told_though_its_folder_was_led_out_meanwhile(
+async def test_end_of_a_command_is_reported_though_its_folder_led_out_meanwhile(
     tmp_path: Path, last: str, is_told: bool
 ) -> None:
     (tmp_path / "work/sub").mkdir(parents=True)

@@ -45,7 +45,7 @@ def test_a_link_that_stays_where_the_agent_above_works_is_followed(folder: Path,
 @pytest.mark.parametrize(
     "target", ["..", "../other", "../workshop", "{here}", "{here}/other", "/", "/etc", "sub/../.."]
 )
-def test_a_link_that_leads_out_of_where_an_agent_works_is_not(folder: Path, target: str) -> None:
+def test_link_out_of_an_agents_folder_is_not_allowed(folder: Path, target: str) -> None:
     (folder / "work/way").symlink_to(target.format(here=folder))
 
     found = {
@@ -56,7 +56,7 @@ def test_a_link_that_leads_out_of_where_an_agent_works_is_not(folder: Path, targ
     assert [cwd for cwd, one in found.items() if not isinstance(one, WorkspaceFault)] == []
 
 
-def test_what_leads_out_is_told_with_who_works_there_and_a_cure(folder: Path) -> None:
+def test_folder_that_leads_out_is_reported_with_its_agent_and_a_fix(folder: Path) -> None:
     (folder / "work/way").symlink_to("..")
 
     found = resolve_workspace(WORKER, "work/way", folder)
@@ -66,7 +66,7 @@ def test_what_leads_out_is_told_with_who_works_there_and_a_cure(folder: Path) ->
     assert "remove the link" in found.cure
 
 
-def test_every_agent_counts_also_where_one_below_it_is_led_elsewhere(folder: Path) -> None:
+def test_every_agent_counts_even_where_one_below_it_is_redirected(folder: Path) -> None:
     view = objects(root=".", t="work", t_u="work/way")
     (folder / "work/way").symlink_to("../other")
 
@@ -74,14 +74,14 @@ def test_every_agent_counts_also_where_one_below_it_is_led_elsewhere(folder: Pat
         assert isinstance(resolve_workspace(view, cwd, folder), WorkspaceFault)
 
 
-def test_links_elsewhere_in_the_plans_folder_are_a_persons(folder: Path) -> None:
+def test_links_elsewhere_in_the_plans_folder_are_the_operators(folder: Path) -> None:
     (folder / "way").symlink_to("other")
 
     view = objects(root=".", t="work")
     assert resolve_workspace(view, "way", folder) == folder / "other" and workspace_fault(view, "way", folder) is None
 
 
-def test_a_folder_that_is_led_elsewhere_as_a_whole_by_a_person_is_worked_in(folder: Path) -> None:
+def test_folder_redirected_by_an_operator_is_worked_in(folder: Path) -> None:
     (folder / "way").symlink_to("work")
     (folder / "work/up").symlink_to("..")
     view = objects(t="way")
@@ -91,7 +91,7 @@ def test_a_folder_that_is_led_elsewhere_as_a_whole_by_a_person_is_worked_in(fold
 
 
 @pytest.mark.parametrize("cwd", ["way", "way/x", "../x", "/etc"])
-def test_outside_of_the_plans_folder_nobody_works(folder: Path, cwd: str) -> None:
+def test_folder_outside_the_plans_folder_is_not_allowed(folder: Path, cwd: str) -> None:
     (folder / "way").symlink_to("/etc")
 
     for view in (objects(), objects(root=".")):
@@ -101,7 +101,7 @@ def test_outside_of_the_plans_folder_nobody_works(folder: Path, cwd: str) -> Non
 
 
 @pytest.mark.parametrize("cwd", [".plan", ".plan/p", ".PLAN", "way", "work/way", "work/.plan/q"])
-def test_the_state_of_plans_is_no_folder_to_work_in(folder: Path, cwd: str) -> None:
+def test_state_of_plans_is_not_a_folder_to_work_in(folder: Path, cwd: str) -> None:
     (folder / "way").symlink_to(".plan")
     (folder / "work/way").symlink_to("../.plan/p")
 
@@ -111,7 +111,7 @@ def test_the_state_of_plans_is_no_folder_to_work_in(folder: Path, cwd: str) -> N
     said(found.words)
 
 
-def test_a_fork_is_a_folder_of_its_own_wherever_it_is_kept(folder: Path) -> None:
+def test_fork_is_its_own_folder_wherever_it_is_kept(folder: Path) -> None:
     tree = folder / ".plan/p/forks/t"
     (tree / "work/sub").mkdir(parents=True)
     (tree / "work/up").symlink_to("..")
@@ -120,7 +120,7 @@ def test_a_fork_is_a_folder_of_its_own_wherever_it_is_kept(folder: Path) -> None
     assert isinstance(resolve_workspace(WORKER, "work/up", tree), WorkspaceFault)
 
 
-def test_links_that_lead_in_a_ring_are_borne(folder: Path) -> None:
+def test_circular_links_are_tolerated(folder: Path) -> None:
     (folder / "work/a").symlink_to("b")
     (folder / "work/b").symlink_to("a")
 
@@ -135,7 +135,7 @@ def test_links_that_lead_in_a_ring_are_borne(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("target", ["..", "../..", "../other", "/etc"])
-def test_an_agent_leads_nobody_beside_it_elsewhere_who_works_in_its_folder(folder: Path, target: str) -> None:
+def test_agent_cannot_redirect_a_sibling_that_works_in_its_folder(folder: Path, target: str) -> None:
     view = objects(x="work", y="work/sub")
     (folder / "work/sub").rename(folder / "work/away")
     (folder / "work/sub").symlink_to(target.replace("/etc", str(folder)))
@@ -147,7 +147,7 @@ def test_an_agent_leads_nobody_beside_it_elsewhere_who_works_in_its_folder(folde
         said(astray.words, "work", "agent/x")
 
 
-def test_a_folder_that_an_agent_works_in_by_way_of_a_persons_link_bounds_its_links_by_any_name(folder: Path) -> None:
+def test_folder_reached_by_an_operators_link_bounds_its_links_under_any_name(folder: Path) -> None:
     (folder / "way").symlink_to("work")
     (folder / "work/up").symlink_to("../other")
 
@@ -163,7 +163,7 @@ def test_a_link_out_of_a_workspace_is_not_followed_on_the_way_back_in(folder: Pa
     assert resolve_workspace(WORKER, "work/round", folder) == folder / "work/sub"
 
 
-def test_where_no_agent_is_above_a_persons_links_lead_anywhere(
+def test_operators_links_lead_anywhere_without_an_agent_above(
     folder: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     elsewhere = tmp_path_factory.mktemp("elsewhere")
@@ -174,7 +174,7 @@ def test_where_no_agent_is_above_a_persons_links_lead_anywhere(
         assert workspace_fault(WORKER, cwd, folder) is None
 
 
-def test_agents_that_work_outside_of_the_plans_folder_bind_nobody(folder: Path) -> None:
+def test_agents_outside_the_plans_folder_bound_no_other(folder: Path) -> None:
     (folder / "data").symlink_to("other")
 
     view = objects(t="..", u="/", v="none/../..")

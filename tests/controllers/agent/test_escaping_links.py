@@ -91,7 +91,7 @@ async def test_a_link_that_stays_in_the_makers_folder_is_worked_behind(folder: P
         assert here.state("task/t") == "done" and (folder / "work/sub/made.txt").exists()
 
 
-async def test_no_command_and_no_check_of_a_task_runs_behind_a_link_out(folder: Path) -> None:
+async def test_no_command_or_check_of_a_task_runs_behind_a_link_out(folder: Path) -> None:
     async with arena(folder) as here:
         run = "run: touch ran, acceptance: [{require-file: secret.txt}, {sh: touch checked}]"
         await made(here, OUT, f"{{id: c, goal: g, wait: true, cwd: work/out, {run}}}")
@@ -101,7 +101,7 @@ async def test_no_command_and_no_check_of_a_task_runs_behind_a_link_out(folder: 
         await here.settled()
 
 
-async def test_no_check_that_comes_before_the_work_runs_behind_a_link_out(folder: Path) -> None:
+async def test_no_check_before_the_work_runs_behind_a_link_out(folder: Path) -> None:
     (folder / "work/sub").symlink_to("..")
     async with arena(folder) as here:
         await here.apply("""
@@ -156,7 +156,7 @@ SWAPPED = """
 
 
 @pytest.mark.parametrize(("end", "state"), [("done: x", "done"), ("fail: led away", "failed")])
-async def test_who_is_led_out_while_at_work_can_do_nothing_there_but_end(folder: Path, end: str, state: str) -> None:
+async def test_agent_whose_folder_leads_out_during_work_can_only_end(folder: Path, end: str, state: str) -> None:
     (folder / "work/sub").mkdir()
     async with arena(folder) as here:
         await here.apply(SWAPPED.replace("END", end))
@@ -176,7 +176,7 @@ async def test_who_is_led_out_while_at_work_can_do_nothing_there_but_end(folder:
         await here.settled()
 
 
-async def test_checks_say_why_they_do_not_run_when_their_task_was_led_out_at_work(folder: Path) -> None:
+async def test_checks_report_why_they_do_not_run_when_their_folder_leads_out(folder: Path) -> None:
     (folder / "work/sub").mkdir()
     async with arena(folder) as here:
         await here.apply("""
@@ -196,7 +196,7 @@ async def test_checks_say_why_they_do_not_run_when_their_task_was_led_out_at_wor
         said(here.get("task/t/c").status["why"], "work/sub")
 
 
-async def test_a_task_that_was_led_out_begins_once_the_link_is_away_and_it_is_resumed(folder: Path) -> None:
+async def test_task_whose_folder_led_out_starts_once_the_link_is_gone_and_it_resumes(folder: Path) -> None:
     (folder / "work/sub").symlink_to("..")
     async with arena(folder) as here:
         await here.apply("""
@@ -216,7 +216,7 @@ async def test_a_task_that_was_led_out_begins_once_the_link_is_away_and_it_is_re
 
 
 @pytest.mark.parametrize("cwd", [".plan", ".plan/arena", "way"])
-async def test_the_state_of_the_plan_is_no_agents_folder(folder: Path, cwd: str) -> None:
+async def test_plan_state_is_never_an_agents_folder(folder: Path, cwd: str) -> None:
     (folder / "way").symlink_to(".plan")
     async with arena(folder) as here:
         await here.apply(f"""
@@ -236,7 +236,7 @@ async def test_the_state_of_the_plan_is_no_agents_folder(folder: Path, cwd: str)
         assert not list(folder.rglob("ran"))
 
 
-async def test_an_agent_beside_another_does_not_work_where_that_one_put_its_folder(folder: Path) -> None:
+async def test_agent_does_not_work_where_a_sibling_moved_its_folder(folder: Path) -> None:
     (folder / "work/sub").mkdir()
     async with arena(folder) as here:
         await here.apply("""
@@ -250,7 +250,7 @@ async def test_an_agent_beside_another_does_not_work_where_that_one_put_its_fold
         assert not list(folder.rglob("ran"))
 
 
-async def test_a_command_under_no_agent_is_not_led_away_by_one_either(folder: Path) -> None:
+async def test_command_without_an_agent_is_not_redirected_either(folder: Path) -> None:
     (folder / "way").symlink_to("/")
     async with arena(folder) as here:
         await here.apply("""

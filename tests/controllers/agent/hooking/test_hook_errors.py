@@ -54,7 +54,7 @@ agent:
 
 
 @pytest.mark.parametrize("how", FAULTS)
-async def test_a_broken_hook_denies_the_call_that_it_guards_and_says_what_broke(tmp_path: Path, how: str) -> None:
+async def test_broken_hook_denies_the_guarded_call_and_names_the_error(tmp_path: Path, how: str) -> None:
     script, words = FAULTS[how]
     async with arena(tmp_path) as here:
         assert await run(here, plan(tmp_path, script)) == "done"
@@ -65,7 +65,7 @@ async def test_a_broken_hook_denies_the_call_that_it_guards_and_says_what_broke(
 
 
 @pytest.mark.parametrize("how", ["crash", "no JSON", "too late"])
-async def test_where_the_plan_says_note_a_broken_hook_is_noted_and_the_call_runs(tmp_path: Path, how: str) -> None:
+async def test_broken_hook_with_the_note_policy_is_noted_and_the_call_runs(tmp_path: Path, how: str) -> None:
     script, words = FAULTS[how]
     async with arena(tmp_path) as here:
         assert await run(here, plan(tmp_path, script, ", on-fault: note", "ok")) == "done"
@@ -74,7 +74,7 @@ async def test_where_the_plan_says_note_a_broken_hook_is_noted_and_the_call_runs
     assert (tmp_path / "ran").exists()
 
 
-async def test_a_hook_says_how_often_it_broke_at_each_point_in_this_run_of_its_agent(tmp_path: Path) -> None:
+async def test_hook_counts_its_errors_at_each_point_in_this_run_of_its_agent(tmp_path: Path) -> None:
     text = plan(tmp_path, "echo no >&2; exit 3").replace("[before-call]", "[before-call, before-reply]")
     async with arena(tmp_path) as here:
         assert await run(here, text) == "done"
@@ -88,7 +88,7 @@ async def test_a_hook_says_how_often_it_broke_at_each_point_in_this_run_of_its_a
     golden_text.said(hooks.hook_row(hook, 0.0)[-1])
 
 
-async def test_an_agent_says_which_program_it_waits_for_while_that_thinks_and_no_longer(tmp_path: Path) -> None:
+async def test_agent_names_the_hook_program_it_waits_for_while_it_runs(tmp_path: Path) -> None:
     text = plan(tmp_path, "touch asked; until [ -e go ]; do sleep 0.02; done", expect="ok")
     text = text.replace("touch ran", "touch ran; until [ -e end ]; do sleep 0.02; done")
     async with arena(tmp_path) as here:
@@ -102,7 +102,7 @@ async def test_an_agent_says_which_program_it_waits_for_while_that_thinks_and_no
         await here.until_state("task/.", "done")
 
 
-async def test_a_program_that_is_not_there_is_a_fault(tmp_path: Path) -> None:
+async def test_missing_program_is_an_error(tmp_path: Path) -> None:
     text = plan(tmp_path, "exit 0").replace("./hook.sh", "./gone.sh")
     async with arena(tmp_path) as here:
         assert await run(here, text) == "done"
@@ -110,7 +110,7 @@ async def test_a_program_that_is_not_there_is_a_fault(tmp_path: Path) -> None:
     assert one["verdict"]["decision"] == "deny"
 
 
-async def test_a_hook_that_says_nothing_allows(tmp_path: Path) -> None:
+async def test_hook_without_output_allows(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         assert await run(here, plan(tmp_path, "exit 0", expect="ok")) == "done"
 
@@ -161,7 +161,7 @@ async def test_hook_program_outside_the_workspace_of_an_ancestor_is_not_run(
     assert not (tmp_path / "hooked").exists() and not list(tmp_path.rglob("ran"))
 
 
-async def test_no_folder_for_a_program_is_made_behind_a_link_that_comes_just_then(
+async def test_no_program_folder_is_created_behind_a_link_made_concurrently(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def found_and_swapped(view: View, cwd: str, folder: Path) -> Path | WorkspaceFault:

@@ -23,8 +23,8 @@ import pytest
 
 from planloop.client.plan_paths import plan_label
 from planloop.containers.engine.names import ContainerNames
+from tests.e2e.container_harness import BEGUN, IMAGE, PLAN, ContainerHarness, ready
 from tests.e2e.folder import Folder
-from tests.e2e.yards import BEGUN, IMAGE, PLAN, Yard, ready
 from tests.golden_text import said_in
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(120)]
@@ -48,51 +48,51 @@ containers:
 """
 
 
-FROM_OUTSIDE: dict[str, Callable[[Yard, str], object]] = {
-    "stopped": lambda yard, ref: yard.api.stop(ref, timeout=2),
-    "killed": lambda yard, ref: yard.api.kill(ref),
-    "removed": lambda yard, ref: yard.api.remove_container(ref, force=True),
-    "paused": lambda yard, ref: yard.api.pause(ref),
+FROM_OUTSIDE: dict[str, Callable[[ContainerHarness, str], object]] = {
+    "stopped": lambda harness, ref: harness.api.stop(ref, timeout=2),
+    "killed": lambda harness, ref: harness.api.kill(ref),
+    "removed": lambda harness, ref: harness.api.remove_container(ref, force=True),
+    "paused": lambda harness, ref: harness.api.pause(ref),
 }
 
 
 @pytest.mark.parametrize("fault", FROM_OUTSIDE)
-def test_what_is_done_from_outside_is_put_right(yard: Yard, folder: Folder, fault: str) -> None:
+def test_external_change_is_reverted(harness: ContainerHarness, folder: Folder, fault: str) -> None:
     folder.write("p.yaml", SERVICES)
     with folder.started("--yes", "p.yaml") as owner:
         owner.until(BEGUN)
-        yard.until_settled()
-        before = {name: yard.inspect(name) for name in ("db", "web")}
-        following = yard.following()
-        FROM_OUTSIDE[fault](yard, yard.ref("api"))
+        harness.until_settled()
+        before = {name: harness.inspect(name) for name in ("db", "web")}
+        following = harness.following()
+        FROM_OUTSIDE[fault](harness, harness.ref("api"))
 
-        yard.until(lambda seen: seen["container/api"].state != "healthy", following)
-        yard.until_settled()
+        harness.until(lambda seen: seen["container/api"].state != "healthy", following)
+        harness.until_settled()
 
-        after = {name: yard.inspect(name) for name in ("db", "web")}
+        after = {name: harness.inspect(name) for name in ("db", "web")}
         assert [after[name]["State"]["StartedAt"] for name in after] == [
             before[name]["State"]["StartedAt"] for name in before
         ], "others are left alone"
-        assert list(yard.inspect("api")["NetworkSettings"]["Networks"]) == yard.networks()
+        assert list(harness.inspect("api")["NetworkSettings"]["Networks"]) == harness.networks()
         assert folder.run("down").code == 0
         owner.ended()
 
-    assert yard.left() == []
+    assert harness.left() == []
 
 
-def test_what_is_made_unhealthy_is_told_and_told_again_when_it_is_well(yard: Yard, folder: Folder) -> None:
+def test_unhealthy_container_is_reported_and_its_recovery_too(harness: ContainerHarness, folder: Folder) -> None:
     folder.write("p.yaml", SERVICES)
     with folder.started("--yes", "p.yaml") as owner:
         owner.until(BEGUN)
-        yard.until_settled()
-        yard.said_inside("db", "rm", "/tmp/well")
-        found = yard.until_states(db="unhealthy")
+        harness.until_settled()
+        harness.said_inside("db", "rm", "/tmp/well")
+        found = harness.until_states(db="unhealthy")
         assert "port 8080" in ready(found["container/db"])[1]
-        yard.said_inside("db", "touch", "/tmp/well")
-        yard.until_settled()
+        harness.said_inside("db", "touch", "/tmp/well")
+        harness.until_settled()
         assert folder.run("down").code == 0
 
-    assert yard.left() == []
+    assert harness.left() == []
 
 
 def one(more: str, image: str = IMAGE) -> str:
@@ -117,62 +117,64 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_the_engine_refuses_is_said_with_a_cure(yard: Yard, folder: Folder, case: str) -> None:
+def test_refusal_of_the_engine_is_reported_with_a_fix(harness: ContainerHarness, folder: Folder, case: str) -> None:
     text, reasons, cure = REFUSED[case]
     folder.write("p.yaml", text)
     with folder.started("--yes", "p.yaml") as owner:
         owner.until(BEGUN)
-        found = yard.until(lambda seen: ready(seen["container/c"])[0] in reasons)
+        found = harness.until(lambda seen: ready(seen["container/c"])[0] in reasons)
         assert cure in ready(found["container/c"])[2]
         assert folder.run("down").code in (0, 1)
 
-    assert yard.left() == []
+    assert harness.left() == []
 
 
-def test_a_port_that_a_stranger_has_is_waited_for(yard: Yard, folder: Folder) -> None:
-    stranger = yard.stand_by(
-        f"{yard.strangers[0][:12]}-port", ports=[80], network="bridge", at={80: ("127.0.0.1", None)}
+def test_a_port_that_a_stranger_has_is_waited_for(harness: ContainerHarness, folder: Folder) -> None:
+    stranger = harness.stand_by(
+        f"{harness.strangers[0][:12]}-port", ports=[80], network="bridge", at={80: ("127.0.0.1", None)}
     )
-    port = yard.api.port(stranger, 80)[0]["HostPort"]
+    port = harness.api.port(stranger, 80)[0]["HostPort"]
     folder.write("p.yaml", one(f"ports: [{{container: 80, host: {port}}}]"))
     with folder.started("--yes", "p.yaml") as owner:
         owner.until(BEGUN)
-        found = yard.until(lambda seen: ready(seen["container/c"])[0] == "PortTaken")
+        found = harness.until(lambda seen: ready(seen["container/c"])[0] == "PortTaken")
         assert port in ready(found["container/c"])[1]
-        yard.untouched()
+        harness.untouched()
 
-        yard.strangers.remove(stranger)
-        yard.api.remove_container(stranger, force=True)
-        yard.until_settled()
+        harness.strangers.remove(stranger)
+        harness.api.remove_container(stranger, force=True)
+        harness.until_settled()
         assert folder.run("down").code == 0
 
-    assert yard.left() == []
+    assert harness.left() == []
 
 
-def test_a_stranger_with_the_name_is_told_and_left_as_it_is(yard: Yard, folder: Folder) -> None:
-    names = ContainerNames(PLAN, plan_label(yard.place))
-    stranger = yard.stand_by(names.container("c"))
+def test_foreign_container_with_the_name_is_reported_and_left_unchanged(
+    harness: ContainerHarness, folder: Folder
+) -> None:
+    names = ContainerNames(PLAN, plan_label(harness.place))
+    stranger = harness.stand_by(names.container("c"))
     folder.write("p.yaml", one(""))
     with folder.started("--yes", "p.yaml") as owner:
         owner.until(BEGUN)
-        found = yard.until(lambda seen: ready(seen["container/c"])[0] == "NameTaken")
+        found = harness.until(lambda seen: ready(seen["container/c"])[0] == "NameTaken")
         assert f"docker rm {names.container('c')}" in ready(found["container/c"])[2]
         owner.ended()
-    yard.untouched()
-    assert yard.left() == []
+    harness.untouched()
+    assert harness.left() == []
 
-    yard.strangers.remove(stranger)
-    yard.api.remove_container(stranger, force=True)
+    harness.strangers.remove(stranger)
+    harness.api.remove_container(stranger, force=True)
     folder.write("p.yaml", one("env: {NAME: anew}"))
     with folder.started("--yes", "p.yaml") as owner:
-        yard.until_owned(owner)
-        yard.until_settled()
+        harness.until_owned(owner)
+        harness.until_settled()
         assert folder.run("down").code == 0
-    assert yard.left() == []
+    assert harness.left() == []
 
 
-def test_who_needs_one_that_ends_with_an_error_is_told_its_last_words_and_comes_back_with_it(
-    yard: Yard, folder: Folder
+def test_dependent_of_a_failed_container_gets_its_last_words_and_recovers_with_it(
+    harness: ContainerHarness, folder: Folder
 ) -> None:
     alive = "tasks:\n  alive: {run: cat door}\n"
     broken = SERVICES.replace(
@@ -182,18 +184,18 @@ def test_who_needs_one_that_ends_with_an_error_is_told_its_last_words_and_comes_
     file = folder.write("p.yaml", broken + alive)
     with folder.started("--yes", "p.yaml") as owner:
         owner.until(BEGUN)
-        found = yard.until(lambda seen: ready(seen["container/api"])[0] == "NeedFailed")
+        found = harness.until(lambda seen: ready(seen["container/api"])[0] == "NeedFailed")
         assert "it burns" in ready(found["container/api"])[1]
 
         file.write_text(SERVICES + alive)
-        yard.until_settled()
+        harness.until_settled()
         (folder.path / "door").write_text("")
         assert owner.ended() == 0, owner.text
 
-    assert yard.left() == []
+    assert harness.left() == []
 
 
-def test_a_plan_of_containers_that_failed_is_tried_again_by_apply(yard: Yard, folder: Folder) -> None:
+def test_a_plan_of_containers_that_failed_is_tried_again_by_apply(harness: ContainerHarness, folder: Folder) -> None:
     health = "    health: {cmd: ['true']}\n"
     chain = "".join(
         f"  {name}:\n    image: {IMAGE}\n{health}    needs: [{need}]\n"
@@ -204,7 +206,7 @@ def test_a_plan_of_containers_that_failed_is_tried_again_by_apply(yard: Yard, fo
     first = folder.run("apply", "--yes", "p.yaml")
 
     assert first.code == 10, first.text
-    reasons = {name: ready(found)[:2] for name, found in yard.objects().items()}
+    reasons = {name: ready(found)[:2] for name, found in harness.objects().items()}
     assert [reasons[f"container/{name}"][0] for name in ("db", "api", "web")] == ["Exited", "NeedFailed", "NeedFailed"]
     assert all("it burns" in why for _, why in reasons.values()), reasons
     said_in(first.err, "container/db")
@@ -214,4 +216,4 @@ def test_a_plan_of_containers_that_failed_is_tried_again_by_apply(yard: Yard, fo
 
     assert again.code == 10, again.text
     assert "plan/p" in again.out and "it burns" in again.out, "it ran once more"
-    assert yard.left() == []
+    assert harness.left() == []

@@ -51,7 +51,7 @@ Asked for by TCP and not by a command: an engine that pauses a container in the 
 
 
 @dataclass
-class Yard:
+class ContainerHarness:
     """One engine, and the folder of a plan `p` that has its containers there."""
 
     folder: Folder
@@ -176,10 +176,10 @@ def ready(one: Resource) -> tuple[str, str, str]:
 
 
 @contextmanager
-def yard(folder: Folder, address: str, tmp_path: Path) -> Iterator[Yard]:
+def harness(folder: Folder, address: str, tmp_path: Path) -> Iterator[ContainerHarness]:
     """A namespace with a foreign container. At its end nothing of the plan is left on the engine."""
     api = docker.APIClient(address, version="auto", timeout=60)
-    own = Yard(folder, address, api)
+    own = ContainerHarness(folder, address, api)
     try:
         load(api, tmp_path, IMAGE, {"service": SERVICE}, ("service",))
         own.stand_by(f"planloop-test-stranger-{plan_label(own.place)}")
@@ -191,7 +191,7 @@ def yard(folder: Folder, address: str, tmp_path: Path) -> Iterator[Yard]:
         api.close()
 
 
-def clear(own: Yard) -> None:
+def clear(own: ContainerHarness) -> None:
     """Takes away whatever a failed test has left."""
     for ref in own.strangers + [one["Id"] for one in own.api.containers(all=True, filters=own.selected)]:
         with suppress(NotFound):

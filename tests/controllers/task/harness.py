@@ -71,7 +71,7 @@ def put(address: str, wanted: TaskSpec, uid: Uid | None = None) -> Put:
 
 
 @dataclass
-class Yard:
+class Harness:
     """A running engine over `folder`. `tasks` are the specs as last written, parents and children not filled in."""
 
     folder: Path
@@ -157,7 +157,7 @@ def is_at(address: str, other: str) -> bool:
 
 
 @asynccontextmanager
-async def yard(folder: Path, *, parallel: int = 8, epoch: int = 1, grace_s: float = 1.0) -> AsyncIterator[Yard]:
+async def harness(folder: Path, *, parallel: int = 8, epoch: int = 1, grace_s: float = 1.0) -> AsyncIterator[Harness]:
     """An owner with nothing in its plan, or with what an earlier one in the same folder left."""
     clock, ids = SystemClock(), RandomIds()
     state = folder / ".plan"
@@ -174,7 +174,7 @@ async def yard(folder: Path, *, parallel: int = 8, epoch: int = 1, grace_s: floa
         engine.on_bug = bugs.append
         async with anyio.create_task_group() as group:
             await group.start(engine.run)
-            yield Yard(folder, store, engine, work, processes, bugs)
+            yield Harness(folder, store, engine, work, processes, bugs)
             group.cancel_scope.cancel()
 
 

@@ -36,7 +36,7 @@ async def ended(here: Arena, task: str = "task/.") -> str:
     return here.state(task)
 
 
-async def test_a_program_is_given_a_turn_as_a_line_and_answers_with_lines(tmp_path: Path) -> None:
+async def test_program_gets_a_turn_as_a_line_and_answers_with_lines(tmp_path: Path) -> None:
     (tmp_path / "mind.py").write_text(PROGRAM)
     async with arena(tmp_path) as here:
         await here.apply("goal: a program\nagent: {tools: [write], run: [python3, mind.py]}")
@@ -46,7 +46,7 @@ async def test_a_program_is_given_a_turn_as_a_line_and_answers_with_lines(tmp_pa
         assert here.get("agent/.").status["used"]["turns"] == 2
 
 
-async def test_a_reply_stands_in_the_open_turn_in_the_record_that_has_it(tmp_path: Path) -> None:
+async def test_reply_is_in_the_open_turn_of_its_record(tmp_path: Path) -> None:
     (tmp_path / "mind.py").write_text(PROGRAM.replace('"write"', '"unheard-of"'))
     async with arena(tmp_path) as here:
         await here.apply("goal: a program\nagent: {run: [python3, mind.py]}")
@@ -57,7 +57,7 @@ async def test_a_reply_stands_in_the_open_turn_in_the_record_that_has_it(tmp_pat
         assert [bool(one and one["reply"]) for one in opened] == [True, True]
 
 
-async def test_a_program_that_dies_fails_with_its_last_words(tmp_path: Path) -> None:
+async def test_program_that_dies_fails_with_its_last_words(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         await here.apply('agent: {run: [sh, -c, "echo no idea >&2; exit 7"]}')
         assert await ended(here) == "failed"
@@ -65,7 +65,7 @@ async def test_a_program_that_dies_fails_with_its_last_words(tmp_path: Path) -> 
         assert "exited with 7" in said and "no idea" in said
 
 
-async def test_a_program_that_is_not_there_fails_in_words(tmp_path: Path) -> None:
+async def test_missing_program_fails_with_a_message(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         await here.apply("agent: {run: [no-such-program]}")
         assert await ended(here) == "failed"
@@ -88,7 +88,7 @@ async def test_a_python_function_runs_in_its_own_process_and_keeps_its_memory(tm
         assert here.get("task/.").status["result"]["text"] == 3
 
 
-async def test_a_python_mind_can_be_beside_the_plan_while_its_task_works_elsewhere(tmp_path: Path) -> None:
+async def test_python_decider_can_be_beside_the_plan_while_its_task_works_elsewhere(tmp_path: Path) -> None:
     (tmp_path / "minds.py").write_text(
         "def step(turn):\n"
         "    if turn['results']:\n"
@@ -102,7 +102,7 @@ async def test_a_python_mind_can_be_beside_the_plan_while_its_task_works_elsewhe
 
 
 @pytest.mark.parametrize("target", ["absent.py:step", "minds.py:absent"])
-async def test_a_python_mind_that_cannot_be_found_fails_in_words(tmp_path: Path, target: str) -> None:
+async def test_missing_python_decider_fails_with_a_message(tmp_path: Path, target: str) -> None:
     (tmp_path / "minds.py").write_text("")
     async with arena(tmp_path) as here:
         await here.apply(f'agent: {{python: "{target}"}}')
@@ -118,12 +118,12 @@ async def test_a_model_that_cannot_be_asked_blocks_with_a_way_out(tmp_path: Path
         assert here.get("agent/.").status["conditions"]["NoModel"]["unblocks"]
 
 
-def test_lines_that_are_no_json_are_remarks() -> None:
+def test_lines_that_are_not_json_are_remarks() -> None:
     reply = reply_from_output('starting\n{"say": "hi"}\n\n{"sleep": "2s"}\nbye', memory=1)
     assert (reply.text, reply.sleep_s, reply.memory, reply.calls) == ("hi", 2.0, 1, ())
 
 
-def test_an_action_that_says_one_thing_in_two_places_becomes_a_call_with_a_fault() -> None:
+def test_contradictory_action_becomes_a_call_with_an_error() -> None:
     for action in (
         {"call": {"read": {"path": "a"}}, "with": {"path": "b"}},
         {"say": {"to": "a", "text": "b"}, "to": "c"},
@@ -132,7 +132,7 @@ def test_an_action_that_says_one_thing_in_two_places_becomes_a_call_with_a_fault
         assert call.fault and (call.tool, call.arguments) == ("?", action)
 
 
-def test_broken_json_and_unknown_actions_become_calls_with_a_fault() -> None:
+def test_broken_json_and_unknown_actions_become_calls_with_an_error() -> None:
     reply = reply_from_output('{"say": \n{"jump": 3}\n{"say": 1, "done": 2}', memory=None)
     assert len(reply.calls) == 3 and all(call.fault for call in reply.calls)
 
@@ -150,7 +150,7 @@ print(json.dumps({"call": {"plan_view": {}}}))
 
 
 @pytest.mark.process
-async def test_a_mind_that_only_ever_claims_to_be_done_fails_in_the_end(tmp_path: Path) -> None:
+async def test_decider_that_only_ever_claims_to_be_done_fails_in_the_end(tmp_path: Path) -> None:
     (tmp_path / "mind.py").write_text(CLAIMER)
     async with arena(tmp_path) as here:
         await here.apply("agent: {run: [python3, mind.py]}\nacceptance: [{require-file: never}]")
@@ -158,7 +158,7 @@ async def test_a_mind_that_only_ever_claims_to_be_done_fails_in_the_end(tmp_path
         assert here.get("agent/.").status["claims"] == limits.CLAIMS_REJECTED_MAX
 
 
-async def test_a_mind_that_does_the_same_turn_after_turn_is_asked_ever_more_seldom(tmp_path: Path) -> None:
+async def test_decider_that_repeats_its_turn_is_asked_less_and_less_often(tmp_path: Path) -> None:
     (tmp_path / "mind.py").write_text(REPEATER)
     async with arena(tmp_path) as here:
         await here.apply("agent: {run: [python3, mind.py]}")
@@ -169,7 +169,7 @@ async def test_a_mind_that_does_the_same_turn_after_turn_is_asked_ever_more_seld
 
 
 @pytest.mark.parametrize("value", ["1e999", "NaN", '"\\ud800"', "[" * 500 + "]" * 500, "[" * 100_000])
-def test_what_no_log_can_hold_becomes_a_call_with_a_fault(value: str) -> None:
+def test_unstorable_reply_becomes_a_call_with_an_error(value: str) -> None:
     reply = reply_from_output(f'{{"done": {value}}}', memory=None)
     assert len(reply.calls) == 1 and reply.calls[0].fault
 
@@ -180,7 +180,7 @@ def test_durations_are_read(given: object, seconds: float) -> None:
 
 
 @pytest.mark.parametrize("given", ["soon", -1, True, None, "2 parsecs", "", 1e300, "9" * 400 + "d"])
-def test_what_is_no_duration_is_none(given: object) -> None:
+def test_invalid_duration_is_rejected(given: object) -> None:
     assert port.action_seconds(given) is None
 
 
@@ -191,5 +191,5 @@ def test_parallel_marks_its_calls() -> None:
     assert [call.is_parallel for call in reply.calls] == [True, True]
 
 
-def test_every_kind_of_mind_has_a_nature() -> None:
+def test_every_kind_of_decider_has_traits() -> None:
     assert set(port.TRAITS_BY_KIND) == set(get_args(DeciderSpec))

@@ -102,7 +102,7 @@ WRONG: list[tuple[Json, str, str]] = [
 
 
 @rows.each(("rule", "code", "words"), WRONG)
-def test_a_fault_has_its_code_and_its_words(rule: Json, code: str, words: str) -> None:
+def test_error_has_its_code_and_its_words(rule: Json, code: str, words: str) -> None:
     found = rule_problems(rule, RuleScope(POINTS, ["turns"], TOOLS_ALONE))
     if not code:
         assert found == ()
@@ -112,7 +112,7 @@ def test_a_fault_has_its_code_and_its_words(rule: Json, code: str, words: str) -
     assert fault.hint, "every problem has a hint"
 
 
-def test_a_slip_of_the_pen_is_answered_with_what_was_meant_and_placed() -> None:
+def test_typo_gets_a_suggestion_and_a_place() -> None:
     (fault,) = rule_problems(
         [{"comment": "x"}, {"when": {"any": [{"efect": "read"}]}, "comment": "x"}], RuleScope(POINTS)
     )
@@ -131,9 +131,7 @@ def test_a_slip_of_the_pen_is_answered_with_what_was_meant_and_placed() -> None:
         (["before-call"], [{"when": {"on": "on-wake"}, "comment": "x"}], "not asked at `on-wake`"),
     ],
 )
-def test_what_can_never_hold_or_have_effect_at_the_points_of_the_hook_is_told(
-    points: list[HookPoint], rule: Json, what: str
-) -> None:
+def test_clause_without_effect_at_the_hooks_points_is_reported(points: list[HookPoint], rule: Json, what: str) -> None:
     assert what in rule_problems(rule, RuleScope(points))[0].summary
 
 
@@ -149,13 +147,13 @@ def test_what_can_never_hold_or_have_effect_at_the_points_of_the_hook_is_told(
         ({"count": {"other": 1}}, "`count: other` in a clause does"),
     ],
 )
-def test_names_that_there_are_not_are_answered_with_the_one_that_was_meant(when: Json, hint: str) -> None:
+def test_unknown_names_get_a_suggestion(when: Json, hint: str) -> None:
     rule: Json = [{"when": when, "comment": "x", "count": "tries"}]
 
     assert [fault.hint for fault in rule_problems(rule, RuleScope(tools=TOOLS_ALONE))] == [hint]
 
 
-def test_what_only_a_server_knows_is_left_to_it() -> None:
+def test_arguments_known_only_to_a_server_are_left_to_it() -> None:
     """Arguments of its tools, and of whatever a star may stand for."""
     tools = KnownTools(lambda name: name.partition(".")[0] in {*TOOLS, "files"}, ("files",), is_open=True)
     known: Json = [{"when": {"call": "files.read", "arguments": {"anything": "x"}}, "deny": "{arguments.it}"}]
@@ -184,7 +182,7 @@ def _spelled(field: str, row: FieldInfo) -> list[str]:
     return [field, *(str(other) for other in others)]
 
 
-def test_all_faults_come_in_one_pass_and_in_order() -> None:
+def test_all_errors_are_reported_in_one_pass_and_in_order() -> None:
     rule: Any = [{"wen": 1, "deny": "{x}"}, {"when": {"a": 1, "b": 2}, "quit": 1}]
 
     assert [fault.at for fault in rule_problems(rule)] == [
@@ -229,7 +227,7 @@ SOME: dict[str, Json] = {
 
 
 @rows.each("name", CONDITIONS)
-def test_every_word_of_the_language_is_one_that_can_be_judged(name: str) -> None:
+def test_every_keyword_of_the_language_can_be_evaluated(name: str) -> None:
     """Law 10 for rules: what may be said has a reader."""
     when: Json = {name: SOME.get(name, 1)}
     known = rules.ConditionInput(facts.HookFacts("on-wake", "agent/.", "task/.", "/x", 1, 0.0), {}, rules.RuleMemory(1))
@@ -238,6 +236,6 @@ def test_every_word_of_the_language_is_one_that_can_be_judged(name: str) -> None
     assert rules.condition_matches(when, known) in (True, False)
 
 
-def test_every_word_has_words() -> None:
+def test_every_keyword_has_a_description() -> None:
     assert all(text for table in (CONDITIONS, EFFECTS, TEXT_TESTS, RULE_PLACEHOLDERS) for text in table.values())
     assert not set(NUMBER_TESTS) & set(TEXT_TESTS)

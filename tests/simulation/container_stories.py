@@ -54,7 +54,7 @@ class Outside:
 
 
 @dataclass(slots=True)
-class YardStory(Story):
+class ContainerStory(Story):
     """`daemon` is the engine at the end."""
 
     daemon: SimulatedDaemon = field(default_factory=lambda: SimulatedDaemon(VirtualClock(), Path()))
@@ -65,7 +65,7 @@ class YardStory(Story):
         return f"{ready['reason']}: {ready['message']}"
 
 
-def simulate_yard(
+def simulate_containers(
     text: str,
     *,
     seed: int = 0,
@@ -75,22 +75,22 @@ def simulate_yard(
     outside: Sequence[Outside] = (),
     strangers: Collection[str] = (),
     prepare: Callable[[SimulatedDaemon], None] = lambda _: None,
-) -> YardStory:
+) -> ContainerStory:
     """Runs the plan `text` to its end and returns the story. Raises AssertionError when a law is broken.
 
     `strangers` are the names of containers that others make meanwhile, and that are to run at the end.
     """
     with workspace() as folder:
-        simulation = _Yards(folder, seed, crashes, (Edit(0.0, text), *edits), deaths, outside)
+        simulation = _ContainerSimulation(folder, seed, crashes, (Edit(0.0, text), *edits), deaths, outside)
         simulation.strangers = {OTHERS, *strangers}
         prepare(simulation.daemon)
         trio._core._run._ALLOW_DETERMINISTIC_SCHEDULING = True  # type: ignore[misc]
         trio._core._run._r = random.Random(seed)
         trio.run(simulation.run, clock=MockClock(autojump_threshold=0))
-        return simulation.yard_story
+        return simulation.container_story
 
 
-class _Yards(_Simulation):
+class _ContainerSimulation(_Simulation):
     def __init__(
         self,
         folder: Path,
@@ -101,33 +101,33 @@ class _Yards(_Simulation):
         outside: Sequence[Outside],
     ) -> None:
         super().__init__(folder, seed, crashes, edits, self._built)
-        self.story = self.yard_story = YardStory()
-        self.daemon = self.yard_story.daemon = SimulatedDaemon(self._clock, folder)
+        self.story = self.container_story = ContainerStory()
+        self.daemon = self.container_story.daemon = SimulatedDaemon(self._clock, folder)
         self.daemon.images["busybox:1"] = IMAGE
         self.daemon.registry["slow:1"] = RegistryImage(ImageFacts("sha256:slow", 1), 30.0)
         self._deaths = {(death.call, death.point) for death in deaths}
         self._outside = list(outside)
         self.strangers = {OTHERS}
-        self._yard: ContainerContext | None = None
+        self._context: ContainerContext | None = None
 
     def _built(self, parts: Parts) -> Sequence[Reconciler]:
         run_folder = self._state / "run"
         run_folder.mkdir(exist_ok=True)
         engine = SimulatedEngine(self.daemon, lambda call, when: self._at_call(parts.epoch, call, when))
-        yard = ContainerContext(
+        context = ContainerContext(
             parts.store, parts.clock, parts.work, engine, NAMES, parts.epoch, self._folder, run_folder, {}
         )
-        self._yard = yard
-        watch = ContainerWatch(yard)
-        return [*product(parts), ContainerReconciler(yard, lambda: parts.background.start(watch.__call__))]
+        self._context = context
+        watch = ContainerWatch(context)
+        return [*product(parts), ContainerReconciler(context, lambda: parts.background.start(watch.__call__))]
 
     def _at_call(self, epoch: int, call: str, when: str) -> None:
         if epoch in self._dead:
             raise Crashed
         if when == "before":
-            self.yard_story.calls += 1
-        if (self.yard_story.calls, when) in self._deaths:
-            self._deaths.discard((self.yard_story.calls, when))
+            self.container_story.calls += 1
+        if (self.container_story.calls, when) in self._deaths:
+            self._deaths.discard((self.container_story.calls, when))
             self._dead.add(epoch)
             raise Crashed
 
@@ -160,5 +160,8 @@ class _Yards(_Simulation):
     def _is_over(self, store: SqliteStore) -> bool:
         root = store.view.get("task/.")
         return (
-            root is not None and root.state in ENDED and self._yard is not None and not containers_to_remove(self._yard)
+            root is not None
+            and root.state in ENDED
+            and self._context is not None
+            and not containers_to_remove(self._context)
         )

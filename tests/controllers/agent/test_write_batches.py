@@ -86,7 +86,7 @@ rewriting = st.lists(
 
 
 @given(st.lists(owned, max_size=3), st.lists(rewriting, max_size=3))
-def test_what_will_be_is_what_the_view_is_once_it_is_written(known: list[Change], said: list[list[Change]]) -> None:
+def test_view_ahead_equals_the_view_once_it_is_written(known: list[Change], said: list[list[Change]]) -> None:
     view = MemoryView()
     view.fold(Record(1, 0.0, 1, _draft(known)))
     ahead = WriteBatch(cast("Store", _Store(view)))
@@ -109,7 +109,7 @@ def _draft(said: list[Change]) -> RecordDraft:
     return RecordDraft("call.settled", "controller:agent", "agent/.", tuple(said))
 
 
-def test_nothing_is_waited_for_between_the_steps_of_one_record() -> None:
+def test_steps_of_one_record_do_not_wait_between_them() -> None:
     apart = [tool for tool in BUILT_IN_TOOLS.values() if tool.is_apart]
     assert apart
     assert all(tool.is_instant for tool in apart)

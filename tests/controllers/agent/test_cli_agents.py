@@ -12,7 +12,7 @@ from planloop.controllers.agent.deciders import program
 from planloop.schemas.objects.agent import CliAgentSpec
 from tests.controllers.agent.arena import Arena, arena
 from tests.controllers.agent.mortal import lived
-from tests.controllers.task.yard import is_alive
+from tests.controllers.task.harness import is_alive
 from tests.product import JsonObject
 
 pytestmark = pytest.mark.anyio
@@ -45,7 +45,7 @@ def prompts(folder: Path) -> list[JsonObject]:
         (("--print", "json"), "output: json"),
     ],
 )
-async def test_what_it_prints_is_its_claim_and_the_checks_hold(
+async def test_output_of_a_cli_agent_is_its_claim_and_the_checks_pass(
     tmp_path: Path, arguments: tuple[str, ...], shape: str
 ) -> None:
     async with arena(tmp_path) as here:
@@ -57,7 +57,7 @@ async def test_what_it_prints_is_its_claim_and_the_checks_hold(
         assert "a.txt" in first["prompt"] and "contains" in first["prompt"], "task and checks are in what it is told"
 
 
-async def test_what_it_says_it_used_is_in_the_log_and_its_whole_output_is_kept(tmp_path: Path) -> None:
+async def test_reported_usage_is_in_the_log_and_the_whole_output_is_kept(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         await run(here, plan("SAY x", "--print", "lines", shape="output: json-lines"))
         (replied,) = [draft for draft in await here.log() if draft.type == "model.replied"]
@@ -76,7 +76,7 @@ async def test_a_rejected_claim_is_a_turn_with_what_failed(tmp_path: Path) -> No
         assert "no b 2" in second["prompt"] and "SAY done" in second["prompt"]
 
 
-async def test_with_sessions_a_later_turn_is_told_only_the_news(tmp_path: Path) -> None:
+async def test_later_turn_in_a_session_gets_only_the_news(tmp_path: Path) -> None:
     resume = json.dumps([sys.executable, str(PROGRAM), "--print", "lines", "--resume", "{session}"])
     async with arena(tmp_path) as here:
         shape = f"output: json-lines, session: /session_id, continue: {resume}"
@@ -116,7 +116,7 @@ async def test_cli_agent_sees_the_clean_environment_and_no_log_shows_a_secret(tm
         assert "hush-hush-hush" not in str(await here.log())
 
 
-async def test_a_variable_that_is_not_there_fails_the_task_by_its_name(tmp_path: Path) -> None:
+async def test_missing_variable_fails_the_task_by_its_name(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         await run(here, plan("SAY x", shape="env: {KEY: 'env:NO_SUCH'}"))
         assert "NO_SUCH" in str(here.get("task/.").status)
@@ -185,7 +185,7 @@ def test_the_answer_is_found_in_the_usual_shapes(lines: list[str], answer: str |
     assert found.answer == answer
 
 
-async def test_what_it_says_it_used_is_billed_and_its_budget_stops_it(tmp_path: Path) -> None:
+async def test_reported_usage_is_billed_and_the_budget_stops_the_agent(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         more = "acceptance: [{require-file: never.txt}]\nbudget: {tokens: 400, usd: 5}"
         await here.apply(plan("SAY x", "--print", "lines", shape="output: json-lines", more=more))
