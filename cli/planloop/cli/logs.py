@@ -392,5 +392,5 @@ async def _ask_engine(access: PlanClient, item: Resource, tail: int | None, is_f
                 sys.stdout.flush()
                 left = max(0, left - len(piece))
         click.echo(text.decode(quiet.flush()), nl=False)
-        printer.print_note(f"{item.address} has ended, and the plan is not running; plan apply manages it again")
+        printer.print_note(f"{item.address} has ended, and the plan is not running; plan apply resumes the plan")
     return True

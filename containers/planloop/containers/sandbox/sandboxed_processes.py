@@ -158,7 +158,7 @@ class SandboxedProcesses:
         box, bwrap = command.sandbox, shutil.which(BWRAP, path=own)
         assert box is not None, "the command has a sandbox"
         if bwrap is None:
-            raise SandboxUnfit(f"{NO_BWRAP}: install bubblewrap with your system's package manager")
+            raise SandboxUnfit(NO_BWRAP)
         door, env = "", dict(command.env)
         if box.hosts and not box.network:
             door = str(self._folder / op)
