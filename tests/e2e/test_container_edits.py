@@ -130,7 +130,7 @@ def test_missing_secret_is_reported_and_picked_up_when_it_appears(harness: Conta
         harness.until(lambda seen: container_harness.ready(seen["container/edited"])[0] == "NoSecret")
         reason, why, cure = container_harness.ready(harness.objects()["container/edited"])
         assert "neither a variable of the environment nor the file .plan/secrets/P_TOKEN" in why, reason
-        assert "put it there" in cure
+        assert "create it" in cure
         secret.parent.mkdir()
         secret.write_text(f"{SECRET}\n")
         harness.until_states(edited="healthy")
