@@ -199,7 +199,7 @@ tasks:
       script:
         - call: {{container_exec: {{name: sut, command: "until test -e /src/held; do sleep 0.1; done"}}}}
         - call: {{container_exec: {{name: sut, command: "echo mine > /src/a.txt"}}}}
-        - expect: {{contains: "`src/a.txt`, which agent/holds holds"}}
+        - expect: {{contains: "`src/a.txt`, locked by agent/holds"}}
         - done: "told"
 """
     )
