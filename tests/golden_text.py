@@ -152,7 +152,7 @@ def said_in(text: str | Iterable[str], *facts: str, **known: object) -> None:
     """Compare one line of `text`, or several in a row, with the next golden entry: one with all `facts` must equal it.
 
     Spaces at both ends of a line are left out. A new entry is written by `make docs` if only one line has the facts;
-    otherwise write the line into the golden file by hand.
+    otherwise write the line into the golden file yourself.
     """
     __tracebackhide__ = True
     entries = _entries()
@@ -216,9 +216,7 @@ def _nearest(entries: Entries, expected: Text | None, passages: list[str]) -> st
     best = max(different, key=likeness.__getitem__, default="")
     if expected is None or not best or likeness[best] < LIKENESS_MIN:
         found = "\n".join(different)
-        raise AssertionError(
-            f"{entries.place()}: write the line that is meant by hand. It is now {expected!r}\n{found}"
-        )
+        raise AssertionError(f"{entries.place()}: write the intended line yourself. It is now {expected!r}\n{found}")
     return best
 
 

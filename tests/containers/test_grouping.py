@@ -1,4 +1,4 @@
-"""Groups of what commands inside containers start; with a real container: `sandboxing/test_rooms.py`."""
+"""Groups of what commands inside containers start; with a real container: `sandboxing/test_container_escapes.py`."""
 
 from __future__ import annotations
 

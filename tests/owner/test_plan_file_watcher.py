@@ -28,7 +28,7 @@ class Watched(Protocol):
 
 @pytest.fixture(params=[folder_events.watch_folders, folder_events.watchfiles_events])
 def watched(request: pytest.FixtureRequest) -> Watched:
-    """A live file being watched, by each way there is to be told of moves."""
+    """A watched live file, by each mechanism that reports moves."""
 
     @asynccontextmanager
     async def watching(path: Path, *used: Path) -> AsyncIterator[Saves]:
@@ -136,7 +136,7 @@ async def test_a_swapped_link_on_the_way_is_a_save_also_in_a_busy_folder(
         (tmp_path / path).symlink_to("..data/p.yaml")
     async with watched(tmp_path / path) as saves, busy(tmp_path):
         swap(tmp_path / link, second)
-        with anyio.fail_after(4):  # Less than LOOK_ANYWAY_S: it is told, not found by chance.
+        with anyio.fail_after(4):  # Less than LOOK_ANYWAY_S: an event reports it, not a poll.
             assert await saves.receive() == SavedFile(b"v2")
         (tmp_path / "v2/p.yaml").write_text("v2, edited")
         with anyio.fail_after(4):

@@ -31,7 +31,7 @@ def test_a_position_is_refused_when_the_plan_has_moved_on_since_it_was_read() ->
 
 def test_test_of_the_item_guarantees_its_position() -> None:
     ops = [op("test", "/tasks/a/acceptance/0/sh", "x"), op("remove", "/tasks/a/acceptance/0")]
-    # The path of the test itself names the item by position, and says what must stand there.
+    # The path of the test names the item by position, and its value is the expected item.
     found = canonical_patch(DOCUMENT, ops, is_current=False)
     assert not found.faults
     assert found.document["tasks"]["a"]["acceptance"] == [{"id": "lint", "sh": "y"}]

@@ -26,7 +26,7 @@ async def test_listener_that_joins_during_a_reply_gets_its_beginning() -> None:
     hearing.end(reply)  # An attempt that was given up ends when another has begun.
     hearing.tell(again, "anew")
     said = await anext(late)
-    assert (said["reply"], said["text"]) == ("a.2", "anew"), "it does not go on with what was given up"
+    assert (said["reply"], said["text"]) == ("a.2", "anew"), "it does not continue the abandoned text"
     for each in (heard, late):
         await each.aclose()
 

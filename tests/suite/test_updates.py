@@ -143,7 +143,7 @@ def test_a_reworded_line_is_found_by_its_facts_and_its_likeness(tmp_path: Path) 
 
 
 def test_line_unlike_any_stored_one_is_not_written(tmp_path: Path) -> None:
-    with pytest.raises(AssertionError, match="by hand"), entries_of(entries(tmp_path, "gone", is_updating=True)):
+    with pytest.raises(AssertionError, match="yourself"), entries_of(entries(tmp_path, "gone", is_updating=True)):
         said_in("one line\nanother line")
     assert [*tmp_path.iterdir()] == []
 

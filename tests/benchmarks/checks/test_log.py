@@ -62,7 +62,7 @@ HOLDS = [
     ("none left running", {"never": ["left-running", "children"]}, [*ENTRY, *DONE]),
     ("one removed before", {"never": ["left-running"]}, [*ENTRY, made("x"), removed("x"), *DONE]),
     ("a removed one need not be done", {"children": {"done": "all"}}, [*TWO, made("x"), removed("x")]),
-    ("one refusal is no second", {"never": ["refused-again"]}, [*ENTRY, *DENIED]),
+    ("one refusal is not two", {"never": ["refused-again"]}, [*ENTRY, *DENIED]),
     ("refusals of helpers of the plan", {"never": ["refused"]},
      [*ENTRY, made("helper", by=None), *call("write", {}, "Denied", by="helper")]),
     ("calls", {"calls": {"send": {"at-least": 1, "at-most": 1}, "shell": {"at-most": 0}}}, [*ENTRY, *call("send")]),

@@ -21,25 +21,25 @@ from planloop.benchmarks.suite_parser import FolderSuiteSources, read_suite
 from planloop.benchmarks.worlds.world_file import world_file_of
 from tests.product import JsonObject, canonical_bytes, decode
 
-WORLD = "world: desk\ntables: {notes: {note-1: {text: hello}}}\ntools: {notes.get: {}, notes.add: {}}\n"
+WORLD = "world: memo\ntables: {notes: {note-1: {text: hello}}}\ntools: {notes.get: {}, notes.add: {}}\n"
 SHOP = "world: shop\ntables: {orders: {}}\ntools: {orders.get: {}}\n"
 POOL = "pool: decoys\ntools: {notes.burn: {about: Burns.}, songs.play: {}, orders.split: {}}\n"
 SUITE = """\
-suite: desk
-worlds: {desk: desk.yaml, shop: shop.yaml}
+suite: memo
+worlds: {memo: memo.yaml, shop: shop.yaml}
 pools: {decoys: decoys.yaml}
 defaults: {checks: {said: {abstain: {}}}, proof: {oracles: {plain: {says: hi}}}, prompts: [go]}
 cases:
-  plain: {tools: [notes.get], world: desk, decoys: {pool: decoys, pick: 2, near: 1}}
-  other: {tools: [notes.get], world: {use: desk, with: {notes: {note-2: {text: here}, note-1: null}}}}
-  fresh: {tools: [notes.get], world: {use: desk, with: {notes: {note-1: {text: "{{nonce.word}}"}}}}}
+  plain: {tools: [notes.get], world: memo, decoys: {pool: decoys, pick: 2, near: 1}}
+  other: {tools: [notes.get], world: {use: memo, with: {notes: {note-2: {text: here}, note-1: null}}}}
+  fresh: {tools: [notes.get], world: {use: memo, with: {notes: {note-1: {text: "{{nonce.word}}"}}}}}
   sold: {tools: [orders.get], world: shop}
 """
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    for name, text in {"desk": WORLD, "shop": SHOP, "decoys": POOL}.items():
+    for name, text in {"memo": WORLD, "shop": SHOP, "decoys": POOL}.items():
         (tmp_path / f"{name}.yaml").write_text(text)
     return tmp_path
 
@@ -56,7 +56,7 @@ def compiled(folder: Path, text: str = SUITE, **wish: str) -> CompiledRun:
 
 def test_every_entry_finds_its_own_tables_and_so_does_a_later_attempt(folder: Path) -> None:
     made = compiled(folder)
-    file = world_file_of(made.worlds["desk"])
+    file = world_file_of(made.worlds["memo"])
 
     def notes(task: str) -> JsonObject:
         return dict(file.found_by(task).tables["notes"])
@@ -72,14 +72,14 @@ def test_servers_act_in_the_world_that_owns_their_tools_beside_decoys(folder: Pa
     again = compiled_run_from_json(decode(canonical_bytes(made.to_json())))
     plan = plan_document(made, dict.fromkeys(made.entries, 1), parallel=2)
     assert plan["mcp"] == {
-        "notes": {"world": "worlds/desk.json"},
+        "notes": {"world": "worlds/memo.json"},
         "orders": {"world": "worlds/shop.json"},
-        "songs": {"world": "worlds/desk.json"},
+        "songs": {"world": "worlds/memo.json"},
     }
     assert plan_document(again, dict.fromkeys(made.entries, 1), parallel=2) == plan
     case = made.cases["plain"]
     assert case["near"] == ["notes.burn"] and case["far"][0] in ("songs.play", "orders.split")
-    assert set(made.worlds["desk"]["tools"]) == {"notes.get", "notes.add", "notes.burn", "songs.play", "orders.split"}
+    assert set(made.worlds["memo"]["tools"]) == {"notes.get", "notes.add", "notes.burn", "songs.play", "orders.split"}
     order = plan["tasks"]["plain--oracle--1"]["agent"]["tools"]
     assert order == sorted(["notes.get", *case["near"], *case["far"]], key=lambda tool: rank_name(0, "plain", tool))
     assert "note-2" not in str(plan), "what lies in the tables is in no plan"
@@ -87,7 +87,7 @@ def test_servers_act_in_the_world_that_owns_their_tools_beside_decoys(folder: Pa
 
 def test_decoys_alone_are_simulated_too(folder: Path) -> None:
     made = compiled(
-        folder, SUITE.replace("tools: [notes.get], world: desk, decoys", "tools: [], decoys"), cases="plain"
+        folder, SUITE.replace("tools: [notes.get], world: memo, decoys", "tools: [], decoys"), cases="plain"
     )
     assert set(made.worlds) == {"decoys"}
     assert world_file_of(made.worlds["decoys"]).world.tools["songs.play"].returns.of({}) == {"ok": True}
@@ -96,7 +96,7 @@ def test_decoys_alone_are_simulated_too(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("file", "old", "new", "changed"),
     [
-        ("desk", "hello", "bye", {"plain", "other", "fresh"}),
+        ("memo", "hello", "bye", {"plain", "other", "fresh"}),
         ("shop", "orders: {}", "orders: {ord-1: {}}", {"sold"}),
         ("decoys", "Burns.", "Burns a note.", {"plain"}),
     ],
@@ -114,15 +114,15 @@ def test_an_entry_has_another_key_when_what_its_tools_act_on_is_another(
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("[notes.get], world: desk,", "[notes.got], world: desk,", "6 no world or pool has the tool `notes.got`"),
+        ("[notes.get], world: memo,", "[notes.got], world: memo,", "6 no world or pool has the tool `notes.got`"),
         ("with: {notes: {note-2", "with: {note: {note-2", "7 unknown table `note`"),
         (
-            "desk: desk.yaml",
-            "desk: desk.yaml, copy: desk.yaml",
-            "2 the worlds `desk` and `copy` both have tools of `notes`",
+            "memo: memo.yaml",
+            "memo: memo.yaml, copy: memo.yaml",
+            "2 the worlds `memo` and `copy` both have tools of `notes`",
         ),
-        ("desk: desk.yaml", "desk: none.yaml", "2 `none.yaml` cannot be read"),
-        ("desk: desk.yaml", "desk: ill.yaml", "2 ill.yaml:2: unknown name `$x`"),
+        ("memo: memo.yaml", "memo: none.yaml", "2 `none.yaml` cannot be read"),
+        ("memo: memo.yaml", "memo: ill.yaml", "2 ill.yaml:2: unknown name `$x`"),
     ],
 )
 def test_world_errors_are_reported_by_the_suite_that_names_them(folder: Path, old: str, new: str, said: str) -> None:

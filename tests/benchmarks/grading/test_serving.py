@@ -44,7 +44,7 @@ FOUND: list[tuple[str, Mapping[str, str], list[str]]] = [
     ),
     ("a namespace with metadata", {"src/a.clj": MAIN.replace("my", "^:x ^{:doc 1} my")}, [*CLOJURE, "-m", "my.app"]),
     (
-        "a namespace that can be read in many ways",  # In so many ways that trying them would take years.
+        "a namespace that can be read in many ways",  # Trying all orders would take years.
         {"src/a.clj": MAIN.replace("my.app", "^{} " * 60 + "("), "main.clj": "1"},
         [*CLOJURE, "main.clj"],
     ),

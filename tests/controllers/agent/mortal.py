@@ -1,6 +1,6 @@
 """Owners that die at a write of the log, one after the other, until one lives to the end.
 
-A test says what an owner does in `Play`: apply the plan if there is none, wait for its end, look whether it is as it
+A test says what an owner does in `Play`: apply the plan if it is missing, wait for its end, look whether it is as it
 should be. It is the same for the owner that dies and for the one that comes after it.
 """
 

@@ -234,7 +234,7 @@ async def test_approved_request_for_more_budget_resumes_the_agent(tmp_path: Path
 
 
 async def test_unused_budget_of_ended_children_can_be_granted_to_the_next(tmp_path: Path) -> None:
-    # Their sum is over what it has, and that is no fault: three of the four have ended.
+    # Their sum exceeds its budget, which is valid: three of the four have ended.
     async with arena(tmp_path) as here:
         await here.apply("""
             tasks:

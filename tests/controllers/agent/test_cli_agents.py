@@ -54,7 +54,7 @@ async def test_output_of_a_cli_agent_is_its_claim_and_the_checks_pass(
         assert here.state("task/.") == "done", here.get("agent/.").status
         assert here.get("task/.").status["result"]["text"] == "all written"
         (first,) = prompts(tmp_path)
-        assert "a.txt" in first["prompt"] and "contains" in first["prompt"], "task and checks are in what it is told"
+        assert "a.txt" in first["prompt"] and "contains" in first["prompt"], "its prompt holds the task and the checks"
 
 
 async def test_reported_usage_is_in_the_log_and_the_whole_output_is_kept(tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ class SmallModels(PureModels):
         return await super().complete(request, on_delta)
 
     def _reply(self, request: ModelRequest, messages: list[dict[str, Any]]) -> ModelReply:
-        # What is due is told by the number of the turn: a shortened prompt no longer has all that was said.
+        # The next step follows from the turn number: a shortened prompt no longer holds all messages.
         said = [{"role": "assistant"}] * (request.key.turn - 1)
         return super()._reply(request, said)
 

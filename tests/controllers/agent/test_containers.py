@@ -1,4 +1,4 @@
-"""An agent is told the state of its task's containers in its first turn, and about changes after that."""
+"""An agent gets the state of its task's containers in its first turn, and changes after that."""
 
 from __future__ import annotations
 

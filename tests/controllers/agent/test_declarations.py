@@ -1,4 +1,4 @@
-"""What models are told of the tools: the schemas of their arguments, short and true."""
+"""Tool descriptions for models: the schemas of their arguments, short and correct."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ OUT = "ln -s .. out"
 
 
 async def made(here: Arena, line: str, child: str) -> JsonObject:
-    """What the parent is told about its child after all tasks have ended."""
+    """The message to the parent about its child after all tasks have ended."""
     await here.apply(MAKER.replace("LINE", line).replace("CHILD", child))
     await here.until_state("task/t", "done", "failed")
     (result,) = await here.results("task")

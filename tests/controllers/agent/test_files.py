@@ -1,4 +1,4 @@
-"""The file tools: nobody writes over what they have not seen."""
+"""The file tools: an agent cannot overwrite a version of a file that it has not read."""
 
 from __future__ import annotations
 

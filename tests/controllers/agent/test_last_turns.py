@@ -63,7 +63,9 @@ async def test_at_the_end_of_its_budget_an_agent_hands_over_without_tools_and_is
         await here.until_state("agent/child", "parked")
         await here.settled()
         told = [str(draft.changes) for draft in await here.log() if draft.type == "turn.ended"]
-        assert any("agent/.'" in changes and "three of nine" in changes for changes in told), "the agent above is told"
+        assert any("agent/.'" in changes and "three of nine" in changes for changes in told), (
+            "the parent gets the message"
+        )
         offered = [json.loads(request.tools) if request.tools else [] for request in models.asked]
         names = [{each["function"]["name"] for each in tools} for tools in offered]
         assert "list" in names[0]

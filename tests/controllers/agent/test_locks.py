@@ -230,7 +230,7 @@ async def test_write_to_a_locked_file_waits_as_state_and_continues_after_the_rel
         await here.settled()
         assert here.read("a.txt") == "mine"
         assert here.store.view.list("lock") == []
-        assert here.get("agent/second").status["used"]["time_s"] < 60, "waiting is no active time"
+        assert here.get("agent/second").status["used"]["time_s"] < 60, "waiting is not active time"
 
 
 async def test_call_that_does_not_wait_gets_the_holder_the_reason_and_every_way_out(tmp_path: Path) -> None:

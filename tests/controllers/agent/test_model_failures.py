@@ -54,7 +54,7 @@ async def check(here: Arena, server: RunningServer) -> list[JsonObject]:
     assert sum(draft.type == "call.settled" and draft.data["tool"] == "shell" for draft in log) == 1
     requested = [draft.data["op"] for draft in log if draft.type == "model.requested"]
     ended = [draft.data for draft in log if draft.type in ("model.replied", "model.failed")]
-    # One that was called off before it was sent has no end to tell of.
+    # A request cancelled before it was sent has no end to report.
     assert len(requested) == len(set(requested)) >= len(ended)
     failed = [each for each in ended if each.get("reason", "Cancelled") != "Cancelled"]
     assert len(server.asked) == len(failed) + len([each for each in ended if "reason" not in each])
@@ -80,7 +80,7 @@ async def test_retry_waits_as_long_as_the_provider_asks(tmp_path: Path) -> None:
         await here.until(lambda: "; retry " in str(here.get("agent/.").status.get("why", "")))
         failed = [draft.data for draft in await here.log() if draft.type == "model.failed"]
         assert [each["wait_s"] for each in failed] == [1000.0]
-        await here.jobs_left(0)  # Nobody waits for it in memory.
+        await here.jobs_left(0)  # No task waits for it in memory.
 
 
 @pytest.mark.parametrize(

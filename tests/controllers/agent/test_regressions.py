@@ -35,7 +35,7 @@ async def test_a_reply_and_all_of_its_calls_are_one_append(tmp_path: Path) -> No
             if any(one.type == "model.replied" and one.data["calls"] for one in record.draft.entries)
         ]
     made = {change.address for change in replies[0].changes if isinstance(change, Put)}
-    # What came to its end in the same append is told with its result, and never stood.
+    # A call that ended in the same append is shown with its result, and was never open.
     ended = {one.subject for one in replies[0].entries if one.type == "call.settled"}
     refused = {name for one in replies[0].entries if one.type == "call.authorized" for name in one.data}
     (said,) = [one.data["calls"] for one in replies[0].entries if one.type == "model.replied"]

@@ -115,7 +115,7 @@ def test_call_of_a_missing_tool_gets_the_reason(status: JsonObject, reason: str)
     )
 
     assert isinstance(told, CallRefused) and told.result.error == "UnknownTool" and reason in told.result.text
-    # An agent without the server is told nothing of it.
+    # An agent without the server gets no description of it.
     assert isinstance(other, CallRefused) and (not reason or reason not in other.result.text)
 
 

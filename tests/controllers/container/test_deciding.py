@@ -47,14 +47,14 @@ SMALL = replace(SPEC, memory_bytes=1 << 20)
 FAILED: dict[str, Any] = {"failed_of": OF, "reason": "Exited", "counted": BROKEN.end, "failed_by": TOKEN, **LOGGED}
 
 CASES: dict[str, tuple[ObservedContainer, ContainerStep]] = {
-    "nobody has looked": (observed(is_looked=False), ContainerRest()),
-    "nobody has looked, and it was never made": (observed(is_looked=False, is_deleting=True), ReleaseContainer()),
-    "nobody has looked, and it was made": (observed(is_looked=False, is_deleting=True, incarnation=1), ContainerRest()),
+    "not inspected yet": (observed(is_looked=False), ContainerRest()),
+    "not inspected yet, and it was never made": (observed(is_looked=False, is_deleting=True), ReleaseContainer()),
+    "not inspected yet, and it was made": (observed(is_looked=False, is_deleting=True, incarnation=1), ContainerRest()),
     "there is none": (observed(), StartContainerJob("raise")),
     "it is brought up": (observed(jobs="raise"), ContainerRest()),
     "law 4: another one is brought up": (observed(jobs="raise", raising="old"), CancelContainerJob("raise")),
     "law 4: it is brought up and not wanted": (observed(jobs="raise", unwanted=OVER), CancelContainerJob("raise")),
-    "law 4: the same while nobody knows what there is": (
+    "law 4: the same while the state is unknown": (
         observed(jobs="raise", unwanted=OVER, is_looked=False),
         CancelContainerJob("raise"),
     ),
@@ -63,7 +63,7 @@ CASES: dict[str, tuple[ObservedContainer, ContainerStep]] = {
     "it was made and not started": (observed(replace(UP, run="created")), StartContainerJob("raise")),
     "it is paused": (observed(replace(UP, run="paused")), StartContainerJob("raise")),
     "others remove it": (observed(replace(UP, run="removing")), ContainerRest()),
-    "it runs, nobody follows it": (observed(UP), StartContainerJob("follow")),
+    "it runs, not followed": (observed(UP), StartContainerJob("follow")),
     "it runs": (observed(UP, jobs="follow"), ContainerRest()),
     "its output was taken": (observed(UP, **LOGGED), ContainerRest()),
     "its health is not asked for": (observed(UP, jobs="follow", spec=SICK), StartContainerJob("probe")),

@@ -1,4 +1,4 @@
-"""What commands inside say of the secrets of their container, and what is known of those."""
+"""Secrets of a container are masked in the output of commands inside."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far a container is said to be, case by case."""
+"""The reported progress of a container, case by case."""
 
 from __future__ import annotations
 

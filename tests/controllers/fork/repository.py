@@ -58,5 +58,5 @@ class Home:
         return len(self.git("worktree", "list").splitlines()) - 1
 
     def own(self) -> tuple[str, str, str]:
-        """What is the person's and nobody else's: index, HEAD, stash."""
+        """State that belongs to the user alone: index, HEAD, stash."""
         return self.git("ls-files", "-s"), self.git("rev-parse", "HEAD"), self.git("stash", "list")

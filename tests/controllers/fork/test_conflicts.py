@@ -1,4 +1,4 @@
-"""Others change the folder while a fork is worked in: what merges does, what does not is named and mended."""
+"""Others change the folder during work in a fork: changes are merged, or the conflict is named and resolved."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ async def test_checks_run_again_on_what_both_made_before_it_goes_where_others_wo
         assert owner.state("task/t") == "done"
         assert (types.count("fork.merged"), types.count("fork.brought"), types.count("check.ran")) == (1, 1, 3)
     assert (home.read("a"), home.read("b")) == ("mine\n", "mended\n")
-    assert home.read("shared") == "a\n", "what two good changes broke together was mended before anybody saw it"
+    assert home.read("shared") == "a\n", "the broken combination of two good changes was repaired in the fork"
 
 
 async def test_command_whose_changes_do_not_merge_is_repaired_by_an_operator(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ TREE = {"folder": ".plan/p/forks/t-1", "branch": "plan/p/t", "base": "b"}
 def seen(
     state: str = "", *, is_deleting: bool = False, status: dict[str, Any] | None = None, **more: Any
 ) -> ObservedFork:
-    """A fork in `state` of which nobody wants anything, but for what `more` says."""
+    """A fork in `state` without a request, except those in `more`."""
     raw = {"state": state, **(status or {})}
     plain = ObservedFork(
         resource=Resource("fork/t", Uid("1"), 1, {}, raw, finalizers=("fork",), deleting=is_deleting),

@@ -179,7 +179,7 @@ async def test_running_agent_carries_its_work_into_a_fork_and_continues_there(tm
         await owner.settled_but_timers()
 
         assert owner.state("task/t") == "done"
-        assert owner.get("agent/t").status["incarnation"] == incarnation, "it goes on, it does not begin anew"
+        assert owner.get("agent/t").status["incarnation"] == incarnation, "it continues and does not restart"
         denied = [each for each in await owner.results() if each["state"] != "Succeeded"]
         assert denied == []
 

@@ -174,6 +174,6 @@ async def test_renamed_task_takes_the_locks_of_its_fork_and_their_waiters_along(
 
 
 def held_in(here: Arena, place: str) -> list[Resource]:
-    """The locks below `place` that somebody holds."""
+    """The held locks below `place`."""
     locks = here.store.view.list("lock")
     return [one for one in locks if one.address.startswith(f"{place}/") and one.status.get("holders")]

@@ -100,7 +100,7 @@ class Bank(World):
         self.fold(*budget.release_changes(self.view, self.agent_of(name)))
 
     def take_over(self) -> None:
-        """The owner died; another counts the tasks anew."""
+        """The owner died; another one counts the tasks again."""
         self.plane.jobs.clear()
         self.plane.slots.clear()
         self.tallies = TaskCounters()

@@ -55,11 +55,11 @@ def test_spending_passes_a_limit_by_no_more_than_one_call_of_each_worker(
         lasts = lasts or what == "last"
         _happen(bank, over, (what, index, worst, excess))
         used = used_below(bank.view, bank["task/."], "tokens")
-        assert used == bank.truly_used("tokens"), "the whole subtree's cost, whoever has ended or gone"
+        assert used == bank.truly_used("tokens"), "the whole subtree's cost, with ended and removed agents"
         assert used <= BOUND + sum(over.values())
         if bank["task/."].spec["work"]["kind"] == "agent":
             kept = int(str(bank.account(".", "tokens")["handover"]))
-            assert lasts or kept >= BOUND // 20, "nobody below has touched it"
+            assert lasts or kept >= BOUND // 20, "no descendant has used it"
 
 
 def _happen(bank: Bank, over: dict[str, int], event: tuple[str, int, int, int]) -> None:

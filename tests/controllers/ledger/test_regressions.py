@@ -77,7 +77,7 @@ def test_resuming_does_not_shrink_the_grant() -> None:
     assert bank.left(".", "tokens") == 100_000
     bank.change("a", goal="another")
     bank.settle()
-    assert bank.left("a", "tokens") == kept, "a task that is begun again is granted anew"
+    assert bank.left("a", "tokens") == kept, "a restarted task gets a new grant"
 
 
 def test_the_reserve_for_the_last_report_is_not_spent_by_descendants() -> None:

@@ -136,7 +136,7 @@ class Table:
         return sorted(one.address for one in self.view.list("call") if one.state == "AwaitingLock")
 
     def check(self) -> None:
-        """Nobody shares what excludes sharing, but an ancestor with those below it."""
+        """Exclusive locks are shared only between an ancestor and its descendants."""
         for ((one, mine), a), ((other, theirs), b) in combinations(self.holders().items(), 2):
             if "write" in (a.mode, b.mode) and lock_paths.paths_overlap(one, other):
                 assert is_above(mine, theirs) or is_above(theirs, mine), f"{mine} has {one}, {theirs} has {other}"

@@ -289,7 +289,7 @@ def test_a_ring_through_a_parent_that_waits_for_its_child_is_found() -> None:
     table.fold(Put("call/task", Uid("call/task"), spec, owner="agent/a", status=waits))
     table.want("b", {"f": "write"})
     table.now += 1
-    stranger = table.want("a/y", {"g": "read"})  # Nobody waits for this child.
+    stranger = table.want("a/y", {"g": "read"})  # No agent waits for this child.
     table.settle()
     assert table.answers == {}
     table.now += 1
@@ -430,7 +430,7 @@ def test_whichever_lock_is_looked_at_first_the_same_are_served(data: st.DataObje
 
 
 def test_low_priority_waiter_does_not_starve() -> None:
-    """One of the least priority, and somebody of the most who comes again each second and holds for one."""
+    """One waiter of the lowest priority, and one of the highest that returns each second and holds for one second."""
     urgent = [f"u{number}" for number in range(60)]
     table = Table(["low", "h", *urgent], {"low": -99} | dict.fromkeys(urgent, 99))
     table.want("h", {"f": "write"})

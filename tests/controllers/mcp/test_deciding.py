@@ -1,4 +1,4 @@
-"""When a server that ended is tried again, and when agents continue without it: pure."""
+"""When an ended server is started again, and when agents continue without it: pure functions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tools of servers that write files: where the plan says so, the file is locked for the call as for `write`."""
+"""Tools of servers that write files: if the plan declares it, the call locks the file as `write` does."""
 
 from __future__ import annotations
 

@@ -110,7 +110,7 @@ async def test_missing_program_is_reported_with_its_fix_and_found_when_installed
         ready = here.get("mcp/t").status["conditions"]["Ready"]
         assert ready["reason"] == "NoProgram"
         said(ready["message"])
-        assert here.state("mcp/n") == "idle"  # Nobody may use it.
+        assert here.state("mcp/n") == "idle"  # No agent may use it.
 
 
 async def test_unset_variable_is_named_and_its_value_is_in_no_record(tmp_path: Path) -> None:

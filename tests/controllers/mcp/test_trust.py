@@ -1,4 +1,4 @@
-"""What a server says of itself: taken at its word once, and asked about when it says something else later."""
+"""Tool descriptions of a server: accepted at first, and subject to approval when they change."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ async def test_accepted_tools_hold_for_the_next_process_of_the_server(tmp_path: 
         await here.gate.approve(approval.address, HUMAN_CLI)
         await here.until(lambda: here.find(approval.address) is None)
     async with arena(tmp_path, start=InProcess(), epoch=2) as here:
-        # The new process describes `echo` as the first one did, which is no longer what was agreed on last.
+        # The new process describes `echo` as the first one did, which differs from the last approved description.
         await here.until(lambda: bool(here.store.view.list("approval")))
         assert "echo" in here.store.view.list("approval")[0].spec["what"]["tool"]
 

@@ -170,7 +170,7 @@ class Late(Chat):
 
 
 class Memory(Chat):
-    """Only who comes later is told."""
+    """Only later clients get the message."""
 
     async def join(self, who: Socket) -> None:
         for text in self.history:

@@ -36,7 +36,7 @@ from tests.product import (
     Work,
 )
 
-PLAN = "plan/yard"
+PLAN = "plan/harness"
 GROUP = GroupWork()
 ENV = {"PATH": "/usr/local/bin:/usr/bin:/bin"}
 
@@ -168,7 +168,7 @@ async def harness(folder: Path, *, parallel: int = 8, epoch: int = 1, grace_s: f
         queue = AddressQueue()
         work = WorkPools(queue, {"tools": parallel})
         bugs: list[InternalErrorReport] = []
-        surroundings = RunEnvironment("yard", folder, ENV)
+        surroundings = RunEnvironment("harness", folder, ENV)
         controller = TaskReconciler(store, work, processes, clock, ids, surroundings)
         engine = Engine(store, clock, queue, work, [controller], PLAN)
         engine.on_bug = bugs.append
@@ -179,7 +179,7 @@ async def harness(folder: Path, *, parallel: int = 8, epoch: int = 1, grace_s: f
 
 
 def is_alive(pid: int) -> bool:
-    """Whether a process runs; one that ended and that nobody has waited for does not."""
+    """Whether a process runs; a zombie does not."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:

@@ -1,4 +1,4 @@
-"""An owner to be killed: runs a small plan in the folder given, until somebody ends this process."""
+"""An owner to be killed: runs a small plan in the given folder until a test ends this process."""
 
 from __future__ import annotations
 

@@ -208,7 +208,7 @@ def test_cancelled_agent_is_stopped_and_its_task_is_cancelled_at_its_end() -> No
 
 
 def waiting_for(reason: str) -> JsonObject:
-    """The conditions of an agent that needs somebody else."""
+    """The conditions of an agent that waits for another."""
     one: JsonObject = {"status": "True", "reason": reason, "message": "it lacks something", "since": 1.0}
     return {reason: one | {"observed_generation": 1, "unblocks": ["plan resume task/a"]}}
 

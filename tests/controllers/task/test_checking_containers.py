@@ -1,4 +1,4 @@
-"""Checks of containers: what the store says of one, and commands inside a real one."""
+"""Checks of containers: their state in the store, and commands inside a real one."""
 
 from __future__ import annotations
 

@@ -549,7 +549,7 @@ def test_a_task_asks_for_its_locks_last_and_starts_when_it_holds_all() -> None:
     assert world.says("b") == "blocked AwaitingLocks"
     hold(world, "x/**", "task/b")
     hold(world, "y", "task/.")
-    said(decide_task(world.observe("b")).says.message)  # Who is above is in nobody's way.
+    said(decide_task(world.observe("b")).says.message)  # An ancestor blocks no descendant.
     hold(world, "y", "task/c")
     says = decide_task(world.observe("b")).says
     said(says.message, "task/c")

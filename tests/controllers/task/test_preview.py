@@ -1,4 +1,4 @@
-"""What the preview says of an edit is what the controller then does: restart or not, for every class and state."""
+"""The preview of an edit equals what the controller does: restart or not, for every class and state."""
 
 from __future__ import annotations
 

@@ -136,7 +136,7 @@ def test_a_second_reconcile_writes_and_starts_nothing(plan: Plan, choices: list[
             world.change(name, **{field: not getattr(old, field)})
             world.settle()
     before = world.view.rev, dict(world.plane.jobs)
-    world.now += 0.001  # Time alone is no news.
+    world.now += 0.001  # Time alone changes nothing.
     for task in list(world.view.list("task")):
         world.step(task.address.removeprefix("task/"))
     assert (world.view.rev, dict(world.plane.jobs)) == before

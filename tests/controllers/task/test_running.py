@@ -268,7 +268,7 @@ async def test_a_task_that_moves_while_its_command_runs_is_not_started_again(tmp
             put("task/.", new["task/."], here.task("task/.").uid),
             Put(call.address, call.uid, call.spec, call.refs, "task/b", call.finalizers),
         )
-        here.store.propose(RecordDraft("plan.patched", "human:file", "plan/yard", writes))
+        here.store.propose(RecordDraft("plan.patched", "human:file", "plan/harness", writes))
         await here.until(lambda: here.state("task/b") == "running")
         (tmp_path / "gate").write_text("go\n")
         await here.until_state("task/.", "done")
@@ -292,7 +292,7 @@ async def test_a_parent_of_very_many_costs_each_child_the_same(tmp_path: Path) -
     world = World(root=spec())
     world.edit({f"t{n}": spec("true") for n in range(300)})
     world.settle()
-    # One child ends: its parent looks at a tally, and nobody looks at the other children.
+    # One child ends: its parent reads a counter, and the other children are not read.
     looked: list[str] = []
 
     view = MemoryView(world.view.everything(), world.view.rev)

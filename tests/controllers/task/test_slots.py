@@ -1,4 +1,4 @@
-"""How many tasks are at work at once: whose turn it is, what takes no slot, and that nobody waits for ever."""
+"""Bounded parallel tasks: their order, tasks without a slot, and that no task waits forever."""
 
 from __future__ import annotations
 

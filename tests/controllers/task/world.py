@@ -61,7 +61,7 @@ class NotedPlane:
         raise AssertionError("the pure core writes nothing")
 
     def poke(self, address: str, *, after_s: float = 0.0, priority: int = 0) -> None:
-        raise AssertionError("the pure core pokes nobody")
+        raise AssertionError("the pure core wakes no object")
 
     def note(self, owner: str, job: TaskJob) -> None:
         self.jobs.setdefault(job.key, job)
@@ -140,7 +140,7 @@ class World:
     # What the controller does.
 
     def ground(self, view: View, task: str, spec: TaskSpec, *_: Resource | None) -> str | WorkspaceFault:
-        """Where a task works, noted: nowhere while `astray` says so."""
+        """The folder of a task, recorded; none while `astray` is set."""
         self.looks.append(task)
         return self.astray or f"/plan/{spec.cwd}"
 

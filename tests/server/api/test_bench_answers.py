@@ -1,4 +1,4 @@
-"""What is told of suites and runs is what the API says it is: real answers, held to their models."""
+"""Real answers about suites and runs match the models of the API."""
 
 from __future__ import annotations
 

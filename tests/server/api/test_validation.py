@@ -1,4 +1,4 @@
-"""What does not fit the table is turned away at the door, with all that is wrong and a status that says so."""
+"""A request that does not fit the table is rejected with every error and the matching status."""
 
 from __future__ import annotations
 

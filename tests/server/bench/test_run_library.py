@@ -153,7 +153,7 @@ def test_pipe_in_the_place_of_a_file_blocks_nothing(copy: Path) -> None:
 
 
 def test_run_is_folded_further_on_new_events_and_again_on_replaced_ones(copy: Path) -> None:
-    """Live, torn in the middle of a line, and written anew: at each moment what stands in whole lines."""
+    """Live, torn in the middle of a line, and rewritten: every read returns the complete lines."""
     file = copy / "mixed" / "first" / "events.jsonl"
     content = file.read_bytes()
     library = RunLibrary(ReportsFolder(copy))

@@ -1,4 +1,4 @@
-"""A plan that was applied and that nobody runs, with the Edit page's desk over it as `plan serve` has it."""
+"""An applied plan without an owner, with the Edit page's service over it as in `plan serve`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from planloop.server.gateway.replica import PlanReplica
 
 @dataclass(slots=True)
 class EditSession:
-    """The plan at `place`, its file, a desk, and the draft that somebody has in the page."""
+    """The plan at `place`, its file, an edit service, and the draft of a user in the page."""
 
     place: PlanPaths
     file: Path
@@ -48,7 +48,7 @@ class EditSession:
         return told("Look", await self.desk.post("edit/look", {**self.draft, **more}))
 
     async def apply(self, shown: str | None = None, reason: str = "") -> Any:
-        """Presses Apply, having seen `shown`, or what there is to see now. Goes on with the draft that comes back."""
+        """Press Apply with `shown`, or the current preview. The returned draft replaces the old one."""
         seen = shown if shown is not None else (await self.look())["edit"]
         said = told("EditVerdict", await self.desk.post("edit/apply", {**self.draft, "shown": seen, "reason": reason}))
         if said["verdict"] == "accepted":
@@ -62,7 +62,7 @@ class EditSession:
         return told("Pulled", await self.desk.post("edit/pull", self.draft))
 
     async def patch(self, *ops: dict[str, Any]) -> None:
-        """What somebody else does meanwhile."""
+        """A concurrent change by another user."""
         body = {"ops": list(ops), "reason": "elsewhere"}
         verdict = await anyio.to_thread.run_sync(PlanClient(self.place).post, "patch", body)
         assert verdict["verdict"] == "accepted", verdict

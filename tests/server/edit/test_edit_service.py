@@ -1,4 +1,4 @@
-"""The Edit page's server side, on a real log: what the text is, what is said of an edit, and what apply does."""
+"""The Edit page's server side, on a real log: its text, the preview of an edit, and apply."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ async def test_a_conflict_is_shown_three_ways_and_goes_as_it_is_chosen(opened: O
         seen = (await session.look())["edit"]
         await session.goal("a", "theirs")
 
-        assert (await session.apply(seen))["verdict"] == "shown", "nobody is taken in silence"
+        assert (await session.apply(seen))["verdict"] == "shown", "no change is taken silently"
         assert session.live["goal"] == "a demo"
         (clash,) = (await session.look())["clashes"]
         assert [clash[name] for name in ("at", "base", "mine", "live", "taken")] == [

@@ -1,4 +1,4 @@
-"""The plan file is written only when a person asks for it, and then nothing of anybody's in it is lost."""
+"""The plan file is written only on request, and then no change of another writer is lost."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ PLAN = "plan: demo\ngoal: a greeting\ntasks:\n  greet: {run: 'echo hello'}\n"
 
 @pytest.fixture(scope="module")
 def done(tmp_path_factory: pytest.TempPathFactory) -> Folder:
-    """A folder in which the plan `demo` is done and nobody runs it."""
+    """A folder in which the plan `demo` is done and has no owner."""
     folder = Folder(tmp_path_factory.mktemp("demo"))
     folder.done(PLAN)
     return folder

@@ -95,7 +95,7 @@ class Served:
             connection.close()
 
     def get(self, path: str) -> Any:
-        """What is at `path` of the plan, for whoever may do everything."""
+        """The answer at `path` of the plan, with the right to change."""
         answer = self.ask("GET", self.path(path))
         assert answer.status == 200, answer
         return answer.json

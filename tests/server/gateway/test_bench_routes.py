@@ -22,7 +22,7 @@ RUN = "/v1/runs/mixed/first"
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Folder:
-    """Reports of a real run, and no plan; a secret lies beside them."""
+    """Reports of a real run without a plan, next to a secret file."""
     folder = Folder(tmp_path_factory.mktemp("bench"))
     bench_suite.lay(folder)
     said = folder.run("bench", "run", "suite.yaml", "--model", "oracle", "--model", "nop", "--name", "first")

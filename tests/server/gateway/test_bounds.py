@@ -53,7 +53,7 @@ async def answering(state: Path) -> AsyncIterator[tuple[Gateway, int]]:
 
 @asynccontextmanager
 async def raw(port: int, *, buffer_bytes: int = 0) -> AsyncIterator[SocketStream]:
-    """A websocket of bytes: what comes is read by nobody but the test, and nothing is answered."""
+    """A raw websocket: only the test reads what arrives, and nothing is answered."""
     plain = socket.socket()
     if buffer_bytes:
         plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer_bytes)
@@ -73,7 +73,7 @@ async def upgraded(stream: SocketStream) -> bytes:
 
 
 async def count_is(gateway: Gateway, count: int) -> None:
-    """Returns when so many listen; the test's timeout is the bound."""
+    """Return when that number of clients listen; the test's timeout is the bound."""
     while gateway.sockets.count != count:
         await anyio.lowlevel.checkpoint()
 

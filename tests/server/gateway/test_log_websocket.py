@@ -38,7 +38,7 @@ def gateway(state: Path, writer: Writer) -> Iterator[Served]:
 
 
 class Watcher:
-    """Who listens, through as many connections as it takes, and counts what it is told."""
+    """A listener that reconnects as needed and counts the frames."""
 
     def __init__(self, after: int) -> None:
         self.rev = after
@@ -59,7 +59,7 @@ class Watcher:
                 )
                 if self.rev >= until or (drop and self.rev + len(records) >= until):
                     assert socket._writer is not None
-                    socket._writer.transport.abort()  # As a network does it: no word to anybody.
+                    socket._writer.transport.abort()  # Like a network failure: without a close frame.
                     return
         raise AssertionError(f"it ended with {socket.close_code}")
 
@@ -134,7 +134,7 @@ async def test_log_that_is_deleted_and_recreated_starts_again(gateway: Served, w
             while not (now := _until(gateway, 200).json)["log"]:
                 pass  # It is there, and its first record is on its way.
             assert now["log"] != before["log"]
-            # Who knows the old log is told so, even where its revisions are not beyond the new one.
+            # A listener of the old log is informed, even if its revisions are not beyond the new ones.
             for query in (f"after=1&log={before['log']}", f"after={before['rev']}&log={now['log']}"):
                 async with listening(gateway, query) as stale:
                     assert await _closed(stale) == 4409

@@ -236,7 +236,7 @@ def test_every_response_has_strict_browser_headers(gateway: Served, path: str, m
         answer = gateway.ask(method, path, token=token)
         said = {name: answer.headers.get(name.lower()) for name in HEADERS}
         assert said == dict(HEADERS)
-        assert "aiohttp" not in answer.headers.get("server", ""), "which version has which hole is nobody's business"
+        assert "aiohttp" not in answer.headers.get("server", ""), "the response reveals no version"
 
 
 def test_only_assets_are_cached_forever(gateway: Served, page: Path) -> None:

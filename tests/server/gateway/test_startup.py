@@ -87,7 +87,7 @@ def test_links_stay_good_and_are_for_this_user_alone(done: Folder) -> None:
 
     file = done.path / ".plan" / "demo" / "links.json"
     assert file.stat().st_mode & 0o777 == 0o600
-    file.chmod(0o644)  # Somebody may have read them.
+    file.chmod(0o644)  # Another user may have read them.
     with served(done.path) as fourth:
         assert {fourth.change, fourth.read}.isdisjoint({first.change, first.read})
 

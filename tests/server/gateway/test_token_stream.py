@@ -61,7 +61,7 @@ async def hearing(folder: Path) -> AsyncIterator[tuple[TokenStream, Log]]:
 
 
 async def first(words: TokenStream) -> str:
-    """What somebody who begins to listen now is told first; empty if it is nothing."""
+    """The first message to a new listener; empty without one."""
     async with aclosing(words.listen()) as heard:
         with anyio.move_on_after(0.05):
             async for said in heard:

@@ -1,4 +1,4 @@
-"""Somebody else who writes the log of a plan: a real store in a process of its own, as the owner's is."""
+"""Another writer of a plan's log: a real store in its own process, like the owner's."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Writer:
         self.rev = rev
 
     def start(self, count: int, rate: int) -> None:
-        """Begins to write so many records."""
+        """Start to write that many records."""
         assert self._process.stdin is not None
         self._process.stdin.write(f"{count} {rate}\n")
         self._process.stdin.flush()
@@ -67,7 +67,7 @@ class Writer:
         return self.rev
 
     def write(self, count: int) -> int:
-        """Writes so many records as fast as it goes; the last revision."""
+        """Write that many records as fast as possible; return the last revision."""
         self.start(count, 1_000_000)
         return self.wait()
 
@@ -79,7 +79,7 @@ class Writer:
 
 @contextmanager
 def writing(folder: Path) -> Iterator[Writer]:
-    """A writer of the plan whose state folder that is; it makes the log if there is none, and ends with the block."""
+    """A writer of the plan with this state folder; it creates a missing log and ends with the block."""
     command = [sys.executable, "-c", WRITER, str(folder)]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     with subprocess.Popen(command, cwd=ROOT, text=True, **pipes) as process:  # type: ignore[call-overload]
@@ -94,7 +94,7 @@ def writing(folder: Path) -> Iterator[Writer]:
 
 
 def deleted(folder: Path) -> None:
-    """Makes `folder` gone at once: who reads the log in it may still be adding files beside it."""
+    """Remove `folder` atomically: a reader of its log may still add files to it."""
     doomed = folder.with_name(f"{folder.name}-deleted")
     folder.rename(doomed)
     shutil.rmtree(doomed)

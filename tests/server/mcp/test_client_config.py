@@ -14,7 +14,7 @@ ARGV = ["/opt/my tools/plan", "mcp", "--plan", '/srv/ü/it\'s "quoted" \\ here/a
 
 
 def server(client: str) -> tuple[str, Any]:
-    """The one server in the snippet of `client`: its name, and what is said of it."""
+    """The one server in the snippet of `client`: its name and its configuration."""
     text = config_snippet(client, "hand_book v2", ARGV).text
     whole = tomllib.loads(text) if client == "codex" else json.loads(text)
     member = {"codex": "mcp_servers", "opencode": "mcp", "vscode": "servers"}.get(client, "mcpServers")

@@ -1,4 +1,4 @@
-"""Whom a client may play: pure."""
+"""The agents that a client may act as: pure functions."""
 
 from __future__ import annotations
 

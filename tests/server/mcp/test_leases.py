@@ -139,7 +139,7 @@ async def test_silent_client_loses_its_task_and_is_refused_when_it_returns_late(
         (late,) = [draft for draft in await running.here.log() if draft.type == "seat.refused"]
         assert (late.actor, late.data["tool"], late.changes) == ("guest:guide", "write", ())
         assert (tmp_path / "guide.md").read_text() == "first\n"
-        # Whoever comes next has not read what another client has.
+        # The next client has not read what another one has.
         unread = await bob.call("write", path="guide.md", content="second\n")
         assert (unread.is_error, unread.facts["error"]) == (True, "NotRead")
 

@@ -76,7 +76,7 @@ async def test_listener_is_told_the_end_when_the_server_ends() -> None:
 
 @dataclass
 class Reader:
-    """A session that takes what it is told, or never does."""
+    """A session that reads its messages, or never does."""
 
     reads: bool = True
     told: list[str] = field(default_factory=list)

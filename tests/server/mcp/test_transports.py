@@ -23,7 +23,7 @@ ASKS = b"POST /mcp HTTP/1.1\r\nHost: localhost:%d\r\nContent-Length: 0\r\n\r\n"
 
 @asynccontextmanager
 async def opened() -> AsyncIterator[int]:
-    """The port of a door that knows nobody."""
+    """The port of a server without known clients."""
     listener = socket.create_server(("127.0.0.1", 0))
     port = listener.getsockname()[1]
     door = HttpTransport(auth.site_names("http", port, ["localhost"]), {})

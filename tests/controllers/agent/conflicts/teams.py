@@ -11,7 +11,7 @@ LOCK = f"lock/{PATH}"
 
 
 def team(ruling: str, *, front: str = "", back: str = "", goes_on: str = "") -> str:
-    """A plan of a root agent that makes `ruling` when a conflict comes before it, and two tasks below.
+    """A plan with a root agent that makes `ruling` when it gets a conflict, and two child tasks.
 
     `front` takes the file first; its steps follow. `back` begins with the first message that it hears.
     """
@@ -49,13 +49,13 @@ async def begin(here: Arena, text: str) -> None:
 
 
 def holder(here: Arena) -> str:
-    """Who holds the file; empty when nobody does."""
+    """The holder of the file; empty without one."""
     lock = here.find(LOCK)
     return next(iter(lock.status.get("holders", {})), "") if lock is not None else ""
 
 
 async def brought(here: Arena) -> None:
-    """Returns when the conflict has come before somebody."""
+    """Return when the conflict has a judge."""
     await here.until(lambda: bool((one := here.find("conflict/1")) and one.status.get("before")))
 
 

@@ -1,4 +1,4 @@
-"""A model that a conflict comes before: what it reads, that it has `resolve` just then, and what it does with it."""
+"""A model that judges a conflict: what it reads, and that it has the tool `resolve` only then."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ async def test_model_reads_both_sides_and_gets_the_ruling_tool_only_then(tmp_pat
     rule = "- sequence (for_agent='front'): `front` goes first, and `back` when the task of `front` has ended"
     for words in ("`back` wants `src/api.py`, which `front` holds", "proposes: you first", rule, "resolve("):
         assert words in news
-    assert "{" not in news.replace("{...}", ""), "a model is told in words"
+    assert "{" not in news.replace("{...}", ""), "a model gets the message in words"
 
 
 async def test_model_that_waits_for_a_child_gets_the_conflict_message(tmp_path: Path) -> None:

@@ -48,7 +48,9 @@ def test_agents_have_one_conflict_over_overlapping_files_however_often_opened(
         assert set(paths) <= set(status.paths)
         assert status.parties[pair[0]].intent == "it wants it"
         again = detection.open_conflict(view, ask(pair, paths), 2.0)
-        assert (again.address, again.changes, again.is_new) == (made.address, (), False), "said twice is said once"
+        assert (again.address, again.changes, again.is_new) == (made.address, (), False), (
+            "a repeated message is sent once"
+        )
     standing = [(conflict_from_json(one.spec), conflict_status_from_json(one.status)) for one in view.list("conflict")]
     standing = [(spec, status) for spec, status in standing if status.is_open]
     for index, (spec, status) in enumerate(standing):
@@ -88,7 +90,7 @@ def test_agent_blocked_by_several_gets_a_conflict_with_each_in_one_append() -> N
     for count in range(limits.CONFLICTS_OPEN_MAX - 2):
         fold(view, *detection.open_conflict(view, ask((f"agent/n{count}", "agent/b"), ["f"]), 1.0).changes)
     again = detection.open_conflicts(view, party, ("agent/b", "agent/d"), ("f",), "contest", 2.0)
-    assert [one.against for one in again] == ["agent/b"], "what stands is joined, and there is no room for another"
+    assert [one.against for one in again] == ["agent/b"], "an open conflict is joined at the limit"
 
 
 def test_conflicts_opened_together_each_count_against_the_bound() -> None:

@@ -1,4 +1,4 @@
-"""Before whom a conflict comes, for any tree, any two agents in it, and any of those above being able to answer."""
+"""The judge of a conflict, for any tree, any two agents in it, and any subset of ancestors that can answer."""
 
 from __future__ import annotations
 

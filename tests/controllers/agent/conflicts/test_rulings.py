@@ -1,4 +1,4 @@
-"""Conflicts between agents that run: what each side is told, who may rule, and rulings that come twice or at once."""
+"""Conflicts between running agents: messages to each side, who may rule, repeated and concurrent rulings."""
 
 from __future__ import annotations
 

@@ -488,6 +488,6 @@ async def test_all_library_hooks_together_allow_work_once_the_plan_is_approved(t
         fired = [one for draft in await here.log() if draft.type == "hook.fired" for one in draft.data["fired"]]
     assert not any(one["verdict"].get("fault") for one in fired)
     inner = [one for one in fired if "/~" in one["hook"]]
-    assert {one["point"] for one in inner} <= {"before-call", "after-call"}, "what a hook says is no concern of theirs"
+    assert {one["point"] for one in inner} <= {"before-call", "after-call"}, "they do not handle the text of a hook"
     assert len(of(models, "You see an answer")) == 3, "each answer is judged once"
     assert models.left == []

@@ -317,7 +317,7 @@ def test_undecidable_rule_is_an_error_and_not_a_verdict(rule: Json, words: str) 
     verdict = said(rule, long)
 
     assert words in verdict.fault
-    assert verdict.decision == "allow", "its policy for faults decides, not the rule"
+    assert verdict.decision == "allow", "its policy for errors decides, not the rule"
 
 
 def test_agent_that_invents_names_cannot_make_a_hook_forget_its_own() -> None:

@@ -49,7 +49,7 @@ async def test_a_function_is_shown_the_newest_turns_or_what_has_a_text_in_it(
     if "match" in written:
         assert all("two" in str(one) for one in found)
     if "chars" in written:
-        assert max(len(one["text"]) for one in found) < 80, "a text that was cut says so"
+        assert max(len(one["text"]) for one in found) < 80, "a truncated text is marked"
 
 
 async def test_a_hook_that_asks_for_no_transcript_is_shown_none(tmp_path: Path) -> None:

@@ -201,7 +201,7 @@ async def test_nothing_is_started_before_the_first_request(env: dict[str, str], 
 
 
 async def test_ollamas_own_api_is_not_streamed_through_litellm(env: dict[str, str], tmp_path: Path) -> None:
-    # Its streams number parallel calls anew in each piece, which glues them into one.
+    # Its streams restart the numbering of parallel calls in each piece, which would merge them.
     whole = """
 async def acompletion(messages, stream, **more):
     return Chunk(choices=[{"message": {"content": str(stream)}}])

@@ -409,7 +409,7 @@ async def test_a_proxy_is_used_for_other_machines_and_not_for_this_one(
         monkeypatch.delenv("NO_PROXY", raising=False)
         on.chat = OpenAIChatAdapter(SystemClock().now, is_proxied=True)
         reply = await on.complete()
-        # The server is no proxy and knows no such place, but it is the one that is asked.
+        # The server is not a proxy and has no such path, but it gets the request.
         elsewhere = ModelEndpoint("http://models.invalid/v2", "small")
         with pytest.raises(ModelFailed) as caught:
             await on.chat.complete(elsewhere, request())

@@ -176,7 +176,7 @@ draw(App);
 
 
 def login(page: Page) -> web.Application:
-    """A page that asks its server whether to let somebody in."""
+    """A page that asks its server whether to admit a user."""
     app = drawn(page)
     app.router.add_post("/api", let_in)
     return app

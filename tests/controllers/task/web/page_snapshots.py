@@ -1,4 +1,4 @@
-"""Sights written by hand: rows of elements, for what is pure."""
+"""Handwritten page snapshots: rows of elements, for pure functions."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ go.onclick = async () => {
   localStorage.name = user.value; show(user.value);
 };"""
 
-# A little framework: state, and a view that is drawn anew at every change, some time after the page has loaded.
+# A little framework: state, and a view that is redrawn at every change, some time after the page has loaded.
 FRAMEWORK = """
 let state = {}, root = document.body.appendChild(document.createElement('div'));
 const draw = () => { root.innerHTML = view(state); };

@@ -83,7 +83,7 @@ async def gone(family: dict[int, str], bench: CheckEnvironment) -> None:
 
 
 class Visited:
-    """A site that says when somebody is there."""
+    """A site that reports when a user is present."""
 
     def __init__(self, page: Page) -> None:
         self.seen = anyio.Event()
@@ -103,7 +103,7 @@ CRASHES_SAYING: Final = f"await say(field.value); {CRASH}"
 class Crashing:
     """A site whose script, an `async` one, is told how often the page was seen before (`visit`), and may say words.
 
-    It is told, too, when the page was seen first (`begun`), in the milliseconds of its own clock.
+    It also gets the time when the page was first seen (`begun`), in the milliseconds of its own clock.
     """
 
     def __init__(self, script: str) -> None:

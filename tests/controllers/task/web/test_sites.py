@@ -266,7 +266,7 @@ async def test_a_picture_without_a_script_does_not_move_and_fails(find: Find, pa
     assert (await find(drawn(Page(page.body)), MOVES)).result == "fail"
 
 
-# Of each site what it can do, and one fault as people make it with such frameworks, with the check that finds it.
+# The abilities of each site, and one common bug of such frameworks, with the check that finds it.
 DRAWN: dict[str, tuple[list[dict[str, Any]], tuple[str, str], dict[str, Any], str]] = {
     "login": (
         [GOOD, BAD, AGAIN],
