@@ -19,7 +19,7 @@ tasks:
       script:
         - call: {lock: {paths: [api.py], reason: it moves}}
         - call: {write: {path: api.py, content: "by front\\n"}}
-        - when: {message: "you do the part of `back` too"}
+        - when: {message: "you also do the part of `back`"}
           call: {edit: {path: api.py, old: by front, new: by front for both}}
         - done: x
   back:

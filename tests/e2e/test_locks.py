@@ -57,7 +57,7 @@ def test_holder_and_waiters_are_shown_and_an_operator_breaks_the_lock(folder: Fo
         assert "agent/docs" in agent
         golden_text.said_in(agent, "lock/src/**")
         tree = folder.run("tree").out
-        assert re.search(r"backend +running .* lock src/\*\* is held by agent/docs .* conflict/1 is about it", tree)
+        assert re.search(r"backend +running .* lock src/\*\* is held by agent/docs .* conflict/1 is open", tree)
         assert "agent/backend" not in tree
         lock = folder.run("describe", "lock/src/**").out
         golden_text.said_in(lock, "agent/docs", fence=f"fence {held['fence']}")

@@ -46,7 +46,7 @@ def test_removed_hook_is_shown_first_as_detached(folder: Path) -> None:
     new = {**DOCUMENT, "hooks": {"other": {"on": ["on-end"], "rule": [{"comment": "x"}], "copy": "none"}}}
     assert _told(folder, WATCHED, new) == [
         ("detach", "hook/guard", "no longer asked before write(*); watches 3 agents"),
-        ("attach", "hook/other", "at its end, a rule, not for child agents"),
+        ("attach", "hook/other", "when it ends, a rule, not for child agents"),
     ]
 
 

@@ -126,7 +126,7 @@ CASES = {
         plan(
             "how: merge, plan: keep the old names",
             f"""
-            - when: {{message: "you do the part of `back` too. keep the old names"}}
+            - when: {{message: "you also do the part of `back`. keep the old names"}}
               call: {{write: {{path: {PATH}, content: both}}}}
             - expect: ok
             - done: x
@@ -170,7 +170,7 @@ def test_waiting_task_names_its_conflict_and_how_an_operator_ends_it() -> None:
         if isinstance(change, SetStatus) and change.address == "task/back"
     )
     waited = [one for one in puts if "lock src/api.py is held" in one.get("message", "")]
-    assert [one["message"].endswith("conflict/1 is about it") for one in waited] == [False, True]
+    assert [one["message"].endswith("conflict/1 is open") for one in waited] == [False, True]
     said_in(waited[-1]["unblocks"], "conflict/1")
 
 
@@ -310,7 +310,7 @@ def test_deadlock_is_detected_immediately_and_becomes_a_conflict() -> None:
         - call: {lock: {paths: [other.py]}}
         - sleep: 2
         - call: {lock: {paths: [src/api.py]}}
-        - expect: {error: Deadlock, contains: waited for each other}
+        - expect: {error: Deadlock, contains: One of you has to yield}
         - call: {release: {}}
         - when: {message: "`front` keeps `src/api.py`"}
           done: x
@@ -439,7 +439,7 @@ def test_order_binds_the_holder_too_and_is_removed_when_the_first_has_ended() ->
 
 def test_bounded_wait_is_not_extended_for_an_agent_that_goes_first() -> None:
     takes = [f"{{lock: {{paths: [{PATH}], wait_s: {wait_s}}}}}" for wait_s in (9, 0, 20)]
-    refused = "- expect: {error: Locked, contains: task/front goes first}"
+    refused = "- expect: {error: Locked, contains: task/front writes these files first}"
     back = "\n".join(f"- call: {take}\n{refused}" for take in takes)
     story = played(plan("how: sequence", "- sleep: 200\n- done: x", f"{back}\n- done: x"))
     assert settled(story, "lock") == [0, 10, 10, 30]

@@ -61,7 +61,7 @@ async def test_models_delegate_ask_again_copy_and_discuss(tmp_path: Path) -> Non
     models = ScriptedModels(STEPS)
     async with arena(tmp_path, models=models) as here:
         await run(here)
-        results = [each["text"] for each in await here.results() if each["text"] != "claimed; the checks decide"]
+        results = [each["text"] for each in await here.results() if each["text"] != "finished; the checks decide"]
     assert models.left == []
     assert results == [
         "It is four.",

@@ -29,9 +29,9 @@ tasks:
             - call: {lock: {paths: [a.txt], reason: it moves}}
             - expect: {contains: "you hold `a.txt`"}
             - {when: {message: go on}, call: {release: {paths: [b.txt]}}}
-            - expect: {error: NotHeld, contains: "you do not hold `b.txt`"}
+            - expect: {error: NotHeld, contains: "you have no lock on `b.txt`"}
             - call: {release: {paths: [a.txt]}}
-            - expect: {contains: "given back: `a.txt`"}
+            - expect: {contains: "released: `a.txt`"}
             - done: x
       second:
         agent:
@@ -140,7 +140,7 @@ async def test_renamed_task_takes_the_locks_of_its_fork_and_their_waiters_along(
                   script:
                     - call: {lock: {paths: [a.txt], reason: it moves}}
                     - {when: {message: go on}, call: {release: {paths: [a.txt]}}}
-                    - expect: {contains: "given back: `a.txt`"}
+                    - expect: {contains: "released: `a.txt`"}
                     - done: x
               second:
                 agent:

@@ -23,7 +23,7 @@ async def test_results_of_every_kind_reach_the_caller(tmp_path: Path) -> None:
         await here.apply(plan({"t": tricky()}, *steps, DONE))
         await here.until_state("task/.", "done", "failed")
         plain, failed, picture, large = [
-            r for r in await here.results() if r.get("text") != "claimed; the checks decide"
+            r for r in await here.results() if r.get("text") != "finished; the checks decide"
         ]
         assert (plain["state"], plain["text"]) == ("Succeeded", "hi")
         assert (failed["state"], failed["error"]) == ("Failed", "ToolError")

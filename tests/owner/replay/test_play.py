@@ -5,7 +5,8 @@ from __future__ import annotations
 import anyio
 import pytest
 
-from planloop.owner.replay.play import VirtualLoop
+from planloop.owner.replay.equivalence import ValueDifference
+from planloop.owner.replay.play import VirtualLoop, is_wording
 
 
 def test_year_of_sleep_is_over_immediately_and_in_order() -> None:
@@ -38,3 +39,19 @@ def test_a_thread_is_waited_for_in_real_time() -> None:
         return await anyio.to_thread.run_sync(lambda: 7)
 
     assert anyio.run(play, backend_options={"loop_factory": VirtualLoop}) == 7
+
+
+@pytest.mark.parametrize(
+    ("path", "is_only_wording"),
+    [
+        ("/task/a/status/conditions/Ready/message", True),
+        ("/task/a/status/conditions/Ready/unblocks/0", True),
+        ("/agent/a/status/signal/0", True),
+        ("/agent/a/status/signal", False),
+        ("/task/a/status/signal/stuck", False),
+        ("/agent/a/status/state", False),
+        ("/task/why/spec/goal", False),
+    ],
+)
+def test_only_explanations_and_signals_that_repeat_them_are_wording(path: str, is_only_wording: bool) -> None:
+    assert is_wording(ValueDifference(path, '"before"', '"after"')) is is_only_wording

@@ -143,7 +143,7 @@ def _outcome(director: ReplayScheduler, stage: ReplayStore) -> ReplayOutcome:
             )
         case None:
             found = _end_differences(director, stage)
-            end = tuple(one for one in found if not _is_wording(one))
+            end = tuple(one for one in found if not is_wording(one))
             why = "the final state differs" if end else ""
             verdict: ReplayVerdict = "diverged" if end else "same"
             taken_over, reworded = tuple(director.taken_over), len(found) - len(end)
@@ -159,7 +159,7 @@ def _end_differences(director: ReplayScheduler, stage: ReplayStore) -> list[Valu
     return director.likeness.compared(before, after)
 
 
-def _is_wording(difference: ValueDifference) -> bool:
+def is_wording(difference: ValueDifference) -> bool:
     """Return whether only the text of an explanation differs: `…/why`, or an item of `…/unblocks`.
 
     The `signal` of an agent or a fork is a list that repeats such texts.

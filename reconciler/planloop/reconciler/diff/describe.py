@@ -74,7 +74,7 @@ def describe_change(field: str, before: Json, after: Json) -> str:
         case list(), list() if all(isinstance(one, str) for one in (*before, *after)):
             signs = [f"+ {one}" for one in after if one not in before]
             signs += [f"- {one}" for one in before if one not in after]
-            return f"{name}: {_short(', '.join(signs))}" if signs else f"{name} in another order"
+            return f"{name}: {_short(', '.join(signs))}" if signs else f"{name} reordered"
         case (str() | int() | float() | None, str() | int() | float() | None) if before != after:
             return f"{name}: {describe_pair(_text(field, before), _text(field, after))}"
     return f"{name} changed"
@@ -97,12 +97,12 @@ _AT: Final = {
     "on-child": "when a child ends",
     "on-conflict": "when it is in a conflict",
     "on-budget": "when its budget runs low",
-    "on-end": "at its end",
+    "on-end": "when it ends",
 }
 
 
 def describe_hook_events(spec: JsonObject) -> str:
-    """When a hook is asked: `before write(*)`, `before its final answer, at its end`."""
+    """When a hook is asked: `before write(*)`, `before its final answer, when it ends`."""
     calls = str(spec.get("match") or "calls")
     return ", ".join(_AT.get(str(point), str(point)).format(calls=calls) for point in spec.get("on") or ())
 
@@ -194,7 +194,7 @@ def _doer(before: JsonObject, after: JsonObject) -> str:
         old, new = before.get("steps") or [], after.get("steps") or []
         same = next((at for at, pair in enumerate(zip(old, new, strict=False)) if pair[0] != pair[1]), None)
         at = min(len(old), len(new)) if same is None else same
-        return f"script: another step {at + 1}" if at < len(new) else f"script: ends after step {at}"
+        return f"script: step {at + 1} changed" if at < len(new) else f"script: ends after step {at}"
     return f"{_who(before)} → {_who(after)}"
 
 

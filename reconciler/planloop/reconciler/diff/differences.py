@@ -222,7 +222,7 @@ def _by_class(old: Resource, want: WantedObject, fields: tuple[str, ...], change
     if strongest in ("replace", "immutable"):
         return "replace", "MustBeReplaced", f"{guilty} cannot change in place"
     if strongest == "none":
-        return "none", "Bookkeeping", f"{guilty} changes nothing that runs"
+        return "none", "Bookkeeping", f"{guilty} does not affect running work"
     if old.kind == "task" and not _has_begun(old):
         return _not_begun(changed)
     if strongest == "restart":

@@ -99,14 +99,19 @@ def thread_from_json(raw: JsonObject) -> ThreadSpec:
 
 @frozen
 class ThreadAnswer:
-    """What a speaker said. `error` is one CamelCase word when it could not or would not answer, with `text` saying why.
+    """The answer of a speaker. If it could not answer, `error` is one CamelCase word and `text` the reason.
 
-    `value` is the result as it was given, when it was more than text.
+    `value` is the original result if it was more than text.
     """
 
     text: str
     error: str = ""
     value: Json = None
+
+    @property
+    def words(self) -> str:
+        """The text for a reader; a placeholder if it is empty."""
+        return self.text or ("" if self.error else "(empty answer)")
 
     def to_json(self) -> JsonObject:
         return codec.to_json(self)

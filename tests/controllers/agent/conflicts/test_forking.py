@@ -33,7 +33,7 @@ async def test_fork_the_one_that_waits_works_in_a_branch_and_both_parts_are_in_t
     back = f"""
         - call: {{read: {{path: {PATH}}}}}
         - call: {{edit: {{path: {PATH}, old: line 17, new: by back}}}}
-        - expect: {{error: Ruled, contains: "Do it again: it is done in your branch"}}
+        - expect: {{error: Ruled, contains: "Call it again: it then works on your branch"}}
         - call: {{read: {{path: {PATH}}}}}
         - call: {{edit: {{path: {PATH}, old: line 17, new: by back}}}}
         - expect: ok

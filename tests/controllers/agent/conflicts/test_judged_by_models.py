@@ -53,7 +53,7 @@ async def test_model_reads_both_sides_and_gets_the_ruling_tool_only_then(tmp_pat
     assert ["resolve" in names for names in named] == [False, True, False]
     news = json.loads(models.asked[1].messages[-1])["content"]
     rule = "- sequence (for_agent='front'): `front` goes first, and `back` when the task of `front` has ended"
-    for words in ("`back` wants `src/api.py`, which `front` holds", "proposes: you first", rule, "resolve("):
+    for words in ("`back` needs `src/api.py`, which `front` holds", "proposes: you first", rule, "resolve("):
         assert words in news
     assert "{" not in news.replace("{...}", ""), "a model gets the message in words"
 

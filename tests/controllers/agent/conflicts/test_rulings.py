@@ -17,7 +17,7 @@ pytestmark = pytest.mark.anyio
 
 ASKS = f"""
     - call: {{contest: {{paths: [{PATH}], intent: a new field, proposal: "you first, then I"}}}}
-    - expect: {{contains: conflict/1 stands between you and `front`}}
+    - expect: {{contains: conflict/1 is open between you and `front`}}
     - when: {{message: goon}}
       done: x
 """
@@ -79,7 +79,7 @@ async def test_both_sides_get_intents_and_changes_and_may_message_each_other(
 
 async def test_ruling_of_the_ancestor_reaches_the_asking_call_as_a_message(tmp_path: Path) -> None:
     front = """
-        - when: {message: "you do the part of `back` too"}
+        - when: {message: "you also do the part of `back`"}
           done: x
     """
     back = ASKS.replace("goon", "does your part")
@@ -88,7 +88,7 @@ async def test_ruling_of_the_ancestor_reaches_the_asking_call_as_a_message(tmp_p
         await here.until_state("task/.", "done", "failed")
         assert here.state("task/.") == "done"
         said(here.get("task/front").spec["rulings"])
-        text = "conflict-1: `front` does your part on `src/api.py` too: leave it alone. keep the names"
+        text = "conflict-1: `front` also does your part on `src/api.py`: do not change it. keep the names"
         assert here.get("task/back").spec["rulings"] == [text]
 
 
@@ -206,7 +206,7 @@ async def test_party_without_an_open_turn_releases_in_the_record_of_the_ruling(t
         assert isinstance(await rule(here, HUMAN_CLI, how, "back"), PatchAccepted)
         assert holder(here) == ""
         (released,) = [one for one in await here.log() if one.type == "lock.released"]
-        assert released.data == {"owner": "agent/front", "locks": [LOCK], "why": "as ruled in conflict/1"}
+        assert released.data == {"owner": "agent/front", "locks": [LOCK], "why": "decided in conflict/1"}
 
 
 async def test_agent_cannot_overrule_an_operator(tmp_path: Path) -> None:
@@ -263,9 +263,9 @@ async def test_conflict_ends_when_a_party_ends_is_removed_or_restarts(tmp_path: 
         assert (
             why
             in {
-                "ended": ("the task of `front` is done", "`front` released the lock"),
-                "removed": ("`front` is gone", "`front` released the lock"),
-                "restarted": ("`front` has restarted", "`front` released the lock"),
+                "ended": ("the task of `front` is done", "`front` released its locks"),
+                "removed": ("`front` was removed", "`front` released its locks"),
+                "restarted": ("`front` was restarted", "`front` released its locks"),
             }[end]
         )
         assert holder(here) in ("", "agent/front")

@@ -42,7 +42,7 @@ def read(text: str, point: HookPoint = "on-input") -> HookVerdict:
         ('{"decision": "allow"} no: {"decision": "deny", "reason": "x"}', HookVerdict("deny", "x")),
         ('DENY: it writes {"decision": "allow"}', HookVerdict("deny", 'it writes {"decision": "allow"}')),
         ('ALLOW {"comment": "x"}', HookVerdict(comment='{"comment": "x"}')),
-        ("(it said nothing)", HookVerdict()),
+        ("", HookVerdict()),
         ("No comment.", HookVerdict()),
     ],
 )
@@ -57,7 +57,7 @@ def test_any_other_reply_is_a_comment(text: str) -> None:
     assert read(text) == HookVerdict(comment=text)
 
 
-@pytest.mark.parametrize("text", ["it looks fine to me", "(it said nothing)", "", "{}", '{"comment": "hm"}'])
+@pytest.mark.parametrize("text", ["it looks fine to me", "", "{}", '{"comment": "hm"}'])
 def test_before_a_call_chatter_and_silence_are_no_permission(text: str) -> None:
     golden_text.said(read(text, "before-call").fault)
     golden_text.said(read(text, "on-patch").fault)

@@ -173,7 +173,7 @@ class ConflictReconciler:
             return False
         also = (SubRecord("conflict.closed", conflict.address, data),)
         # The ruling passed the gate; reverting it needs no approval.
-        patch = Patch(CONFLICT_AUTHOR, ops, view.rev, f"{conflict.address} is over: {data['why']}", is_approved=True)
+        patch = Patch(CONFLICT_AUTHOR, ops, view.rev, f"{conflict.address} is closed: {data['why']}", is_approved=True)
         return isinstance(await self._gate.rule(patch, changes, also), PatchAccepted)
 
     async def _assign(self, conflict: Resource, step: RouteConflict) -> None:
@@ -190,7 +190,7 @@ class ConflictReconciler:
             "told": incarnation_of(view, to),
             "raised": step.raised,
         }
-        merge |= {"due_at": due_at, "ruling": None, "why": f"it is before {'a person' if to == PERSON else to}"}
+        merge |= {"due_at": due_at, "ruling": None, "why": f"waits for {'a person' if to == PERSON else to}"}
         merge["text"] = detection.describe_conflict(case)
         owner = None if to == PERSON else to
         judge = () if owner is None else (owner, task_of_party(view, owner))

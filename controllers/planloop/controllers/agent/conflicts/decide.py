@@ -124,11 +124,11 @@ def why_over(view: View, spec: ConflictSpec, status: ConflictStatus) -> str:
     if ruling is None:
         if asks.call and not is_waiting_for_lock(view, asks.call):
             return f"{party_name(spec.wants)} no longer waits"
-        return "" if locks_of_party(view, spec.holds, status.paths) else f"{party_name(spec.holds)} released the lock"
+        return "" if locks_of_party(view, spec.holds, status.paths) else f"{party_name(spec.holds)} released its locks"
     if ruling.how == "sequence" or not is_followed(view, spec, status, ruling):
         return ""  # A sequence ends when the task of a party ends, which is checked above.
     yields = yielding_party(spec, ruling)
-    return f"{party_name(yields)} {'released the lock' if yields == spec.holds else 'no longer waits'}"
+    return f"{party_name(yields)} {'released its locks' if yields == spec.holds else 'yielded'}"
 
 
 def will_follow(view: View, spec: ConflictSpec, status: ConflictStatus, ruling: Ruling) -> bool:
@@ -159,12 +159,12 @@ def staying_party(spec: ConflictSpec, ruling: Ruling) -> str:
 def _gone(view: View, agent: str, party: ConflictParty | None) -> str:
     found = view.get(agent)
     if found is None or party is None or found.deleting or found.uid != party.uid:
-        return f"{party_name(agent)} is gone"
+        return f"{party_name(agent)} was removed"
     if found.status.get("incarnation", 0) != party.incarnation:
-        return f"{party_name(agent)} has restarted"
+        return f"{party_name(agent)} was restarted"
     task = view.get(task_of_party(view, agent))
     if task is None or task.deleting:
-        return f"{party_name(agent)} is gone"
+        return f"{party_name(agent)} was removed"
     return f"the task of {party_name(agent)} is {task.state}" if has_task_ended(task) else ""
 
 
@@ -269,7 +269,7 @@ def _raised(view: View, status: ConflictStatus) -> ConflictStep:
     to = PERSON if is_last else next_able_above(view, status.before)
     if status.ruling is not None:
         by = describe_author(status.ruling.by)
-        return RouteConflict(to, raised, f"{by} ruled `{status.ruling.how}`, but the ruling was not followed")
+        return RouteConflict(to, raised, f"{by} resolved it as `{status.ruling.how}`, but this was not followed")
     return RouteConflict(to, raised, f"{status.before} did not answer in {limits.CONFLICT_ANSWER_S:.0f} s")
 
 

@@ -200,7 +200,7 @@ def _absorbed(view: View, conflict: Resource, into: Resource, now: float) -> Ite
     """Yield the changes that close a conflict that was merged into another one."""
     merge: JsonObject = {
         "state": conflicts.OVER,
-        "why": f"it is part of {into.address}",
+        "why": f"it was merged into {into.address}",
         "due_at": None,
         "ended_at": now,
     }
@@ -335,9 +335,9 @@ CONFLICT_READERS = ("model", "outside")
 """The kinds of deciders that a message interrupts in a wait."""
 
 CONFLICT_HEADLINES: Mapping[str, str] = {
-    "wait": "{wants} has waited for {paths} for a while, and {holds} has it.",
-    "deadlock": "{wants} and {holds} waited for each other in a ring over {paths}.",
-    "contest": "{wants} wants {paths}, which {holds} holds.",
+    "wait": "{wants} has been waiting for {paths}, which {holds} holds.",
+    "deadlock": "{wants} and {holds} were waiting for each other over {paths} (deadlock).",
+    "contest": "{wants} needs {paths}, which {holds} holds.",
 }
 
 
@@ -365,7 +365,7 @@ def describe_conflict(case: ConflictCase) -> str:
     spec = case.spec
     parts = [
         f"{case.address}: {conflict_headline(case)}",
-        *((f"It comes to you because {case.why}.",) if case.why else ()),
+        *((f"You get it because {case.why}.",) if case.why else ()),
     ]
     for agent, does in ((spec.wants, "wants"), (spec.holds, "holds")):
         parts.append(_side(case, agent, does))
@@ -380,11 +380,11 @@ def conflict_headline(case: ConflictCase) -> str:
 
 def _side(case: ConflictCase, agent: str, does: str) -> str:
     party = case.status.parties[agent]
-    lines = [f"- {party_name(agent)} ({does}): {party.intent or 'says nothing about why'}"]
+    lines = [f"- {party_name(agent)} ({does}): {party.intent or 'gave no reason'}"]
     if party.proposal:
         lines.append(f"  proposes: {party.proposal}")
     changed = case.changes.get(agent, "")
-    lines.append("  changed so far:" if changed else "  has changed nothing so far")
+    lines.append("  changes so far:" if changed else "  no changes so far")
     return "\n".join((*lines, *(f"  {line}" for line in changed.splitlines())))
 
 
@@ -393,9 +393,9 @@ def resolve_instructions(address: str, spec: ConflictSpec) -> str:
     ways = ((how, spec.usual(how).partition("/")[2], words) for how, words in spec.ways().items())
     lines = "\n".join(f"- {how} (for_agent='{who}'): {words}" for how, who, words in ways)
     return (
-        f"You are their common ancestor: decide with `resolve(conflict='{address}', how=…, for_agent=…, plan=…)`.\n"
-        f"{lines}\nWith the other agent as `for_agent`, each applies the other way round. `plan` is your message "
-        "to both. If you do not answer soon, the conflict goes to your nearest ancestor or a person."
+        f"You are the ancestor of both. Decide with `resolve(conflict='{address}', how=…, for_agent=…, plan=…)`.\n"
+        f"{lines}\nWith the other agent as `for_agent`, the roles are swapped. Both agents get your `plan`. If you do "
+        "not answer soon, the conflict goes to the next ancestor or a person."
     )
 
 
@@ -421,10 +421,10 @@ def opening_messages(view: View, case: ConflictCase, to: str, now: float) -> tup
         party = case.status.parties[other]
         says = "; ".join(part for part in (party.intent, party.proposal and f"it proposes: {party.proposal}") if part)
         paths = describe_paths(case.status)
-        text = f"{case.address} stands between you and {party_name(other)} over {paths}; it is before {where}."
+        text = f"{case.address} is open between you and {party_name(other)} over {paths}; {where} decides it."
         text += f" {party_name(other)}: {says}." if says else ""
         if other.startswith("agent/"):
-            text += f" You may write to each other with `send(to='{other.partition('/')[2]}')` until it is over."
+            text += f" Until then you may write to each other with `send(to='{other.partition('/')[2]}')`."
         message = _message(case.address, agent, "open", {"conflict": case.address, "text": text}, now)
         wakes = agent == case.spec.holds and case.spec.because == "contest"
         changes += _delivered(view, replace(message, wakes=wakes))

@@ -48,7 +48,7 @@ from planloop.schemas.objects.lock import lock_status_from_json
 from planloop.schemas.resource import Resource
 
 YIELDING_NOTE: Final = (
-    "Your locks on it end with your turn, or now with `release`; read the files again before you write"
+    "Your locks on it end with your turn, or now with `release`. Read the files again before you write them"
 )
 """What happens to the locks of a holder that yields."""
 
@@ -88,7 +88,7 @@ def party_message(made: ResolutionDraft, agent: str) -> str:
                 else f"the task of {party_name(made.yields)} is cancelled: {made.ruling.plan}"
             )
         case "fork":
-            other = f"{party_name(made.yields)} works in a branch of its own from now on"
+            other = f"{party_name(made.yields)} works on its own branch from now on"
             return yielding_instructions(made) if agent == made.yields else other
         case "merge" if agent == made.stays:
             return staying_instructions(made)
@@ -108,10 +108,10 @@ def yielding_call_result(made: ResolutionDraft) -> str:
     """Return the result of the waiting call of a party that yields: the ruling in one line, then the next step."""
     by, plan = describe_author(made.ruling.by), f": {made.ruling.plan}" if made.ruling.plan else ""
     ways = {
-        "fork": "Repeat the call: it runs in your branch.",
+        "fork": "Call it again: it then works on your branch.",
         "merge": "Continue with your other work.",
     }
-    rest = " ".join((f"{by} decided{plan}.", "Nothing was done.", ways.get(made.ruling.how, "")))
+    rest = " ".join((f"{by} decided this{plan}.", "Nothing was changed.", ways.get(made.ruling.how, "")))
     return f"{made.conflict.address}: {_gist(made)}\n{rest.rstrip()}"
 
 
@@ -120,15 +120,15 @@ def _gist(made: ResolutionDraft) -> str:
     other, paths = party_name(made.stays), made.paths
     match made.ruling.how:
         case "fork":
-            return "you work in a branch of your own from now on; it is merged when your task is done"
+            return "you work on your own branch from now on; it is merged when your task is done"
         case "merge":
-            return f"{other} does your part on {paths} too: leave it alone"
+            return f"{other} also does your part on {paths}: do not change it"
         case "sequence":
             return f"{other} goes first on {paths}; you continue when its task has ended"
         case _ if made.yields == made.spec.holds:
             return f"{other} gets {paths} next"
         case _:
-            return f"{other} keeps {paths}: do something else, or take it later"
+            return f"{other} keeps {paths}: do other work, or lock it later"
 
 
 def _with_plan(made: ResolutionDraft, text: str) -> str:
@@ -137,7 +137,7 @@ def _with_plan(made: ResolutionDraft, text: str) -> str:
 
 def staying_instructions(made: ResolutionDraft) -> str:
     """Return the instructions for the party that does the work of both."""
-    return _with_plan(made, f"on {made.paths} you do the part of {party_name(made.yields)} too")
+    return _with_plan(made, f"on {made.paths} you also do the part of {party_name(made.yields)}")
 
 
 # A ruling takes effect even if the yielding party never reads it. Its locks on the files end with its open turn, or
@@ -166,7 +166,7 @@ def preempt(made: ResolutionDraft) -> Preemption:
             rows.leave(path, call.address)
         answers.append(SetStatus(call.address, call.uid, _answer(made, call)))
     gone = _taken(made, rows)
-    data: JsonObject = {"owner": made.yields, "locks": list(gone), "why": f"as ruled in {made.conflict.address}"}
+    data: JsonObject = {"owner": made.yields, "locks": list(gone), "why": f"decided in {made.conflict.address}"}
     also = (SubRecord("lock.released", gone[0], data),) if gone else ()
     return Preemption((*rows.changes(), *answers), also)
 
@@ -210,7 +210,7 @@ def _answer(made: ResolutionDraft, call: Resource) -> JsonObject:
     if made.ruling.how == "sequence":
         after = task_of_party(made.view, made.stays)
         state = CallState.AUTHORIZED if is_priority_over(made.view, after) else CallState.AWAITING_CHILD
-        why = f"waits for {after} to end, as was ruled in {made.conflict.address}"
+        why = f"waits for {after} to end, as decided in {made.conflict.address}"
         # The lock controller reads `ends` to find cycles through this call.
         due_at = detection.wait_deadline(call)
         return {"state": str(state), "after": after, "ends": [after], "why": why, "due_at": due_at, "unblocks": []}
@@ -282,7 +282,7 @@ def plan_resolution(
         )
     if status.ruling is not None and not _may_overrule(by, status.ruling.by):
         raise InvalidResolution(
-            "Resolved", f"{describe_author(status.ruling.by)} has already decided `{status.ruling.how}`"
+            "Resolved", f"{describe_author(status.ruling.by)} has already resolved it as `{status.ruling.how}`"
         )
     made = ResolutionDraft(view, conflict, spec, status, ruling)
     _require_followable(made)
@@ -456,7 +456,7 @@ def _changes(made: ResolutionDraft) -> Iterator[Change]:
 def _merge(made: ResolutionDraft) -> JsonObject:
     ruling = made.ruling
     by, about = describe_author(ruling.by), party_name(ruling.for_agent)
-    why = f"{by} ruled `{ruling.how}` for {about}; {party_name(made.yields)} gives way"
+    why = f"{by} resolved it as `{ruling.how}` for {about}; {party_name(made.yields)} yields"
     rulings = int(made.conflict.status.get("rulings", 0)) + 1
     merge: JsonObject = {"state": conflicts.RULED, "why": why, "due_at": ruling.at + limits.CONFLICT_ANSWER_S}
     return merge | {"rulings": rulings, "order": [order] if (order := _order(made)) else None}

@@ -136,8 +136,6 @@ _NAMES: Final = {int(one): one.name for one in signal.Signals}
 # reason; any other text is a comment. Before a call, a comment alone is an error, because the hook must decide. The
 # parser never raises.
 
-SAID_NOTHING_ERROR: Final = "(it said nothing)"
-
 DECISION_WORDS: Final[dict[str, Decision]] = {
     **dict.fromkeys(("allow", "allowed", "approve", "approved", "ok", "okay"), "allow"),
     **dict.fromkeys(("deny", "denied", "block", "blocked", "reject", "rejected", "refuse"), "deny"),
@@ -146,7 +144,7 @@ DECISION_WORDS: Final[dict[str, Decision]] = {
 }
 """Words for decisions, including those of other hook contracts."""
 
-SILENT_ANSWERS: Final = frozenset({"", SAID_NOTHING_ERROR, "none", "nothing", "no comment", "null"})
+SILENT_ANSWERS: Final = frozenset({"", "none", "nothing", "no comment", "null"})
 VERDICT_KEYS: Final = frozenset(
     "decision permissionDecision reason permissionDecisionReason comment additionalContext updated_input updatedInput "
     "quit".split()

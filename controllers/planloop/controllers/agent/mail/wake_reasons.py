@@ -166,7 +166,7 @@ def why_not_ready(task: Resource) -> str:
 
 
 def _of_text(text: str) -> ThreadAnswer:
-    return ThreadAnswer(truncate_output(text.encode(), limits.ANSWER_BYTES_MAX) if text else "(it said nothing)")
+    return ThreadAnswer(truncate_output(text.encode(), limits.ANSWER_BYTES_MAX))
 
 
 def _text(result: Json) -> str:

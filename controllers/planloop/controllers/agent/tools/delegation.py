@@ -394,8 +394,8 @@ def result_of_children(answers: Mapping[str, ThreadAnswer]) -> CallResult:
     """Return the answer of one child unchanged, or several answers with their names. Failed only if all failed."""
     if len(answers) == 1:
         (answer,) = answers.values()
-        return failure(answer.error, answer.text) if answer.error else success(answer.text, answer.value)
-    lines = (f"[{name}] {f'({each.error}) ' if each.error else ''}{each.text}" for name, each in answers.items())
+        return failure(answer.error, answer.words) if answer.error else success(answer.words, answer.value)
+    lines = (f"[{name}] {f'({each.error}) ' if each.error else ''}{each.words}" for name, each in answers.items())
     text = "\n\n".join(lines)
     return failure("NoAnswer", text) if all(answer.error for answer in answers.values()) else success(text)
 

@@ -79,7 +79,7 @@ def release(
     # Releasing a glob releases all paths in it.
     given = {path for path in mine if any(lock_paths.path_covers(each, path) for each in wanted)}
     changes = grants.release_changes(view, owner, paths=given)
-    return Settlement(success(f"given back: {call_locks.name_paths(given)}"), changes, data={"released": sorted(given)})
+    return Settlement(success(f"released: {call_locks.name_paths(given)}"), changes, data={"released": sorted(given)})
 
 
 def locks_of_write(context: ToolContext) -> Mapping[str, LockMode]:
@@ -177,16 +177,16 @@ def contest(
     words = ". ".join(_describe_opened(context, one) for one in made)
     found = [one.address for one in made]
     changes = tuple(change for one in made for change in one.changes)
-    return Settlement(success(f"{words}. You get a message with the ruling", {"conflicts": found}), changes)
+    return Settlement(success(f"{words}. You get a message with the decision", {"conflicts": found}), changes)
 
 
 def _describe_opened(context: ToolContext, made: OpenedConflict) -> str:
     """A conflict as text: its parties and who decides it."""
     above = decide.nearest_ancestor(context.agent, made.against)
     before = decide.nearest_able(context.services.store.view, above)
-    where = "a person" if before == PERSON else before
-    opened = "stands" if made.is_new else "already stands"
-    return f"{made.address} {opened} between you and {party_name(made.against)}; {where} decides"
+    decider = "a person" if before == PERSON else before
+    state = "is open" if made.is_new else "is already open"
+    return f"{made.address} {state} between you and {party_name(made.against)}; {decider} decides it"
 
 
 async def resolve(
@@ -226,4 +226,4 @@ async def resolve(
 
 def describe_resolution(made: ConflictResolution) -> str:
     """Return the decision in one line."""
-    return f"ruled `{made.ruling.how}` for {party_name(made.ruling.for_agent)}"
+    return f"resolved as `{made.ruling.how}` for {party_name(made.ruling.for_agent)}"

@@ -295,7 +295,7 @@ def _ended(talk: ThreadState, shared: Sequence[Change]) -> Settlement:
 
 def _line(context: ToolContext, speaker: str, answer: ThreadAnswer) -> str:
     error = f"({answer.error}) " if answer.error else ""
-    return f"[{short_name(context, speaker)}] {error}{answer.text}"
+    return f"[{short_name(context, speaker)}] {error}{answer.words}"
 
 
 def done(
@@ -338,7 +338,7 @@ def _claim(kind: Literal["done", "fail"], result: Json) -> Settlement:
         raise ToolFailed(
             "TooLong", f"a result has at most {limits.CLAIM_BYTES_MAX} bytes: write it to a file and name the file"
         )
-    words = "claimed; the checks decide" if kind == "done" else "given up"
+    words = "finished; the checks decide" if kind == "done" else "given up"
     return Settlement(success(words), turn={"claim": wrap_value({"kind": kind, "result": result})})
 
 

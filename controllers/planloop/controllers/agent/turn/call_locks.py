@@ -162,7 +162,7 @@ def resolve_lock_wait(agent: ObservedAgent, view: View, call: Resource) -> CallE
             if (blockers := lock_blockers(agent, view, wants))
             else grants.explain_free(min(wants))
         )
-        why = " · ".join((blocked.message, *(f"{each} is about it" for each in stuck.conflicts)))
+        why = " · ".join((blocked.message, *(f"{each} is open" for each in stuck.conflicts)))
         unblocks = (*blocked.unblocks, *stuck.unblocks)
         return PendingCall(CallState.AWAITING_LOCK, stuck.changes, stuck.call, why, unblocks, stuck.due_at)
     if (status.get("due_at") or agent.now + 1) > agent.now:

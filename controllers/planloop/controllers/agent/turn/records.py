@@ -478,7 +478,7 @@ def draft_turn_end(
         now = watchers.questions_answered(agent.status.mail.asked.values())
         given, answers = wake_reasons.thread_answer_changes(agent, answer, now)
         merge |= given
-        data["answered"] = {question.id: answer.text for question in now}
+        data["answered"] = {question.id: answer.words for question in now}
         is_thinking = turn.claim is None and agent.nature.is_model and not (agent.is_watcher or agent.hooks.is_engaged)
         merge["again"] = merge["again"] or (is_thinking and watchers.has_more_to_do(turn, agent.status.mail.asked, now))
     if is_idle:
@@ -589,7 +589,7 @@ def draft_answer(agent: ObservedAgent, answer: ThreadAnswer) -> RecordDraft:
     """Answer open questions without a turn, because the task is over or the agent cannot continue."""
     open_questions = wake_reasons.unanswered_questions(agent)
     merge, changes = wake_reasons.thread_answer_changes(agent, answer, open_questions)
-    data: JsonObject = {"answered": {each.id: answer.text for each in open_questions}, "error": answer.error}
+    data: JsonObject = {"answered": {each.id: answer.words for each in open_questions}, "error": answer.error}
     return RecordDraft(
         "message.sent", agent_author(agent), agent.resource.address, (status_change(agent, merge), *changes), data
     )
