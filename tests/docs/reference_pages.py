@@ -145,9 +145,9 @@ def _facts(table: FieldTable, field: Field, page: str) -> Iterator[str]:
     if field.default is not None:
         yield f"- Default: `{json.dumps(field.default, ensure_ascii=False)}`"
     if field.aliases:
-        yield f"- Also written: {', '.join(f'`{name}`' for name in field.aliases)}"
+        yield f"- Alias: {', '.join(f'`{name}`' for name in field.aliases)}"
     if table.name in TABLES:
-        yield f"- After a change: {CHANGES[field.change]}"
+        yield f"- On edit: {CHANGES[field.change]}"
 
 
 def _linked(words: str, page: str) -> str:
@@ -155,9 +155,9 @@ def _linked(words: str, page: str) -> str:
 
     def link(found: re.Match[str]) -> str:
         there = PAGE_OF[found[1]]
-        return f"a map ([{found[1]}]({'' if there == page else f'{there}.md'}#{found[1]}))"
+        return f"[{found[1]}]({'' if there == page else f'{there}.md'}#{found[1]}) map"
 
-    return re.sub(r"a map \(([a-z-]+)\)", link, words.replace(" | ", ", "))
+    return re.sub(r"`([a-z-]+)` map", link, words.replace(" | ", ", "))
 
 
 # Error codes.

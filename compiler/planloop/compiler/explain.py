@@ -134,26 +134,26 @@ def _texts(name: str, sources: Sources) -> Iterator[str]:
 # `plan explain`: what a field means, what a code means, and which prototype, mixin or line a value came from.
 
 CHANGES: Final = {
-    ChangeClass.HOT: "used from the next step on; running work continues",
+    ChangeClass.HOT: "takes effect at the next step; running work continues",
     ChangeClass.TAIL: "sent to the running agent as a message",
-    ChangeClass.PREFIX: "used from the agent's next turn on",
+    ChangeClass.PREFIX: "takes effect at the agent's next turn",
     ChangeClass.RESTART: "restarts the work",
-    ChangeClass.REPLACE: "the running one is stopped and removed, and a new one is started",
-    ChangeClass.IMMUTABLE: "rejected while the plan exists",
+    ChangeClass.REPLACE: "stops and removes the running one, and starts a new one",
+    ChangeClass.IMMUTABLE: "is rejected while the plan exists",
     ChangeClass.NONE: "does not affect running work",
 }
 _KINDS: Final = {
     "text": "text",
     "word": "a name",
-    "id": "a name of letters, digits, `-`, `_` and `.`, at most 64",
+    "id": "a name of at most 64 letters, digits, `-`, `_` and `.`",
     "pattern": "a name or pattern",
     "flag": "true or false",
     "integer": "a whole number",
     "number": "a number",
-    "count": "a count: 5000, 200k, 2M",
-    "duration": "a time: 90s, 10m, 1h30m; kept in seconds",
-    "size": "a size: 512MB (1,000s), 512MiB (1,024s) or 512m (MiB, as in docker); kept in bytes",
-    "money": "an amount: 20, 4.50",
+    "count": "a whole number, such as 5000, 200k or 2M",
+    "duration": "a duration, such as 90s, 10m or 1h30m; a plain number is seconds",
+    "size": "a size: 512MB (powers of 1,000), 512MiB (powers of 1,024), 512m (MiB, as in Docker) or bytes",
+    "money": "an amount in dollars, such as 20 or 4.50",
     "loose": "text or a whole number",
     "any": "anything",
 }
@@ -207,11 +207,11 @@ def _of_table(table: FieldTable) -> str:
 def _of_field(table: FieldTable, field: Field) -> str:
     lines = [f"{table.name}.{field.name}", field.doc, "", f"type      {describe_type(field.type)}"]
     if field.aliases:
-        lines.append(f"also      {', '.join(field.aliases)}")
+        lines.append(f"alias     {', '.join(field.aliases)}")
     if field.default is not None:
         lines.append(f"default   {_plain(field.default)}")
     if table.name in TABLES:  # Nothing else is changed while it runs.
-        lines.append(f"changing  {CHANGES[field.change]}")
+        lines.append(f"on edit   {CHANGES[field.change]}")
     example = format_yaml({field.name: field.example}).strip()
     lines += ["example   " + example.replace("\n", "\n          ")]
     below = table_of_type(field.type)
@@ -228,14 +228,18 @@ def describe_type(type_: FieldType) -> str:
         case ScalarType():
             return " | ".join(type_.choices) if type_.choices else _KINDS[type_.kind]
         case ListType():
-            return f"a list, or one, of: {describe_type(type_.item)}"
+            return f"{describe_type(type_.item)}; or a list of these"
         case MapType():
-            return f"a map by {'id' if type_.is_id else 'name'} of: {describe_type(type_.value)}"
+            return f"a map from {'id' if type_.is_id else 'name'} to {describe_type(type_.value)}"
         case TableType():
-            return f"a map ({type_.name})" + (f", or just its `{type_.short}`" if type_.short else "")
+            return f"a `{type_.name}` map" + (f", or only its `{type_.short}`" if type_.short else "")
         case EitherType():
             parts = [describe_type(each) for each in (type_.plain, type_.map) if each is not None]
-            parts += [f"a list of: {describe_type(type_.items.item)}"] if type_.items is not None else []
+            if type_.items is not None:
+                item = type_.items.item
+                parts.append(
+                    f"a list of {f'`{item.name}` maps' if isinstance(item, TableType) else describe_type(item)}"
+                )
             return ", or ".join(parts)
 
 
