@@ -300,7 +300,7 @@ def test_a_field_of_two_spellings_is_explained_with_both_and_with_what_is_in_the
     text = explain_topic("container.ports") or ""
     said_in(text)
     said_in(text)
-    assert "stopped and removed, and a new one is started" in text
+    assert "stops and removes the running one" in text
     said_in(explain_topic("container.cmd") or "")
 
 
