@@ -65,7 +65,7 @@ SECTIONS: Final[Mapping[str, tuple[str, str, tuple[str, ...]]]] = {
             "sandbox",
         ),
     ),
-    "rights": ("Fields of rights", "What an agent may use and hand on.", ("rights", "grant")),
+    "rights": ("Fields of rights", "What an agent may use, and pass on to its children.", ("rights", "grant")),
     "hook": (
         "Fields of a hook",
         "A hook watches agents at fixed points, and may comment, allow, deny or change what they do.",
@@ -187,14 +187,15 @@ def errors_page() -> str:
 
 EXIT_CODES: Final = {
     ExitCode.DONE: "The command did what it was asked to do.",
-    ExitCode.FAILED: "The command failed. For `plan diff`: the file and the live plan differ.",
+    ExitCode.FAILED: "The command failed. For `plan diff`: the file and the live plan differ. If `plan diff` fails, "
+    "its code is above 1.",
     ExitCode.USAGE: "The command line is wrong.",
     ExitCode.INVALID: "The plan file has errors.",
-    ExitCode.CONFLICT: "The plan has changed since it was read, or another process runs it.",
-    ExitCode.REFUSED: "Rights, a protection or a budget refuse it.",
+    ExitCode.CONFLICT: "The plan has changed since it was read, or another process is running it.",
+    ExitCode.REFUSED: "Refused by rights, a protected object or a budget.",
     ExitCode.NOT_FOUND: "A plan, object or file does not exist.",
-    ExitCode.CANCELLED: "It was cancelled.",
-    ExitCode.TIMEOUT: "It did not finish in time.",
+    ExitCode.CANCELLED: "The command was cancelled.",
+    ExitCode.TIMEOUT: "The command did not finish in time.",
     ExitCode.FINISHED_WITH_FAILURES: "The plan has finished, and tasks have failed.",
     ExitCode.BUG: "Internal error. Report it with the output of `plan version`.",
 }
@@ -206,7 +207,8 @@ def exit_codes_page() -> str:
     return _joined(
         [
             "# Exit codes",
-            "Every command of `plan` ends with one of these codes. They do not change between versions.",
+            "Every command of `plan` ends with one of these codes. They do not change between versions. Code 7 is not "
+            "used.",
             "\n".join(["| code | meaning |", "| --- | --- |", *rows]),
             "An error is printed on stderr as `error:` lines, followed by `help:` lines that say what to do.",
         ]

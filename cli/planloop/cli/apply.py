@@ -22,7 +22,9 @@ Examples:
 
 @click.command(epilog=EXAMPLE)
 @click.argument("file", metavar="FILE", required=False, type=click.Path(path_type=Path))
-@click.option("--yes", "-y", is_flag=True, help="Do not ask, and approve what the gate would hold for approval.")
+@click.option(
+    "--yes", "-y", is_flag=True, help="Do not ask, and approve changes that would otherwise wait for approval."
+)
 @click.option("--dry-run", is_flag=True, help="Show the changes and exit.")
 @click.option(
     "--detach",

@@ -204,9 +204,10 @@ Examples:
 def delete_command(what: tuple[str, ...], plan: str | None, reason: str, dry_run: bool) -> None:
     """Remove a subtree or a container from the live plan.
 
-    Its work is stopped as by `plan cancel`, and its objects are removed; files that it wrote stay. If the plan file
-    still declares it, the next save of the file adds it again: remove it there too, or run `plan pull`. For a container
-    that was kept after it stopped (`keep:`), only the container is removed; the plan does not change.
+    Running work in the subtree is cancelled, as with `plan cancel`, and its objects are removed. Files that it wrote
+    stay. If the plan file still declares the subtree, the next save of the file adds it again: remove it there too, or
+    run `plan pull`. For a container that was kept after it stopped (`keep:`), only the container is removed; the plan
+    does not change.
     """
     remove_objects(what, plan, reason=reason, dry_run=dry_run)
 

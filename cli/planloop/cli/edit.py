@@ -23,7 +23,7 @@ Examples:
 """
 HEAD = """\
 # The live plan {plan}, rev {rev}. Save and close to apply; leave it unchanged, or empty it, to change nothing.
-# Changes that others make meanwhile are merged by field. The plan file is not changed; `plan pull` does that.
+# Changes that others make meanwhile are merged by field. The plan file does not change; run `plan pull` to update it.
 """
 
 
@@ -33,9 +33,10 @@ HEAD = """\
 def command(plan: str | None, reason: str) -> None:
     """Open the live plan in your editor.
 
-    If the text has errors, the editor opens again with your text and the errors above it. Your text is never lost: if
-    you give up, it stays in a file whose path is printed. Changes that others made meanwhile are merged by field; if
-    both changed a field, your value wins and a note is printed.
+    When you save and close the editor, your changes are applied to the live plan. To write them to the plan file, run
+    `plan pull`. If the text has errors, they are shown and you can edit it again. If you do not, nothing is changed,
+    and your text stays in a file whose path is printed. Changes that others made meanwhile are merged by field; if you
+    both changed the same field, your value is used and a note is printed.
     """
     from planloop.compiler import read
 

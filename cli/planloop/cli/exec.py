@@ -64,8 +64,8 @@ def command(
 ) -> None:
     """Run a command in a container of the plan.
 
-    The exit code is that of the command, or 127 if the container has no such program. With -t, Ctrl-C goes to the
-    command; without -t, it ends the command. If this process is killed, the command and its child processes end too.
+    The exit code is that of the command, or 127 if the program is not found in the container. With -t, Ctrl-C goes to
+    the command; without -t, it ends the command. If `plan exec` is killed, the command and its child processes end too.
     The plan need not be running, but the container must be.
     """
     access = client_of_plan(plan)

@@ -32,13 +32,13 @@ Examples:
 def command(plan: str | None, output: str | None, rev: int | None, name: str | None, files: Path | None) -> None:
     """Copy a plan, to continue from a revision.
 
-    The fork has the document, every object with its state, transcripts, budgets and locks, all with new ids, and a plan
-    file NAME.plan.yaml of that revision. It does not have processes, tool servers or the earlier history, which stays
-    with the original. A command that was running at that revision has an unknown outcome in the fork, or runs again if
-    its effect class allows it. Finished work is not repeated.
+    The fork has the plan of that revision, with the state, transcripts, budgets and locks of all its objects, and a new
+    plan file NAME.plan.yaml. The earlier history, processes and tool servers are not copied. Finished work is not
+    repeated. A command that was running at that revision runs again if its effect class allows it; otherwise its
+    outcome is unknown.
 
-    Files are not restored: both plans work in the same folder, unless --files copies its present content. The original
-    is only read, and may be running.
+    Files are not restored. The fork and the original share one folder, unless --files copies it as it is now. The
+    original does not change, and may be running. To start the fork, run `plan apply NAME.plan.yaml`.
     """
     import anyio
 

@@ -21,7 +21,7 @@ HISTORY_EXAMPLE = """
 \b
 Examples:
   plan history                 who changed the plan, when and why
-  plan history --all           also refused and held changes
+  plan history --all           also changes that were refused or held for approval
   plan rollback 12             restore one of them
 """
 
@@ -29,7 +29,12 @@ Examples:
 @click.command(epilog=HISTORY_EXAMPLE)
 @plan_option
 @output_option("json", "yaml", "name")
-@click.option("--all", "everything", is_flag=True, help="Also show refused, held, approved and rejected changes.")
+@click.option(
+    "--all",
+    "everything",
+    is_flag=True,
+    help="Also show changes that were refused, held for approval, approved or rejected.",
+)
 @click.option("--limit", "-n", type=int, default=50, show_default=True, help="Show the newest N; 0 shows all.")
 def history_command(plan: str | None, output: str | None, everything: bool, limit: int) -> None:
     """List the plan's revisions with author and reason."""
@@ -44,7 +49,7 @@ def history_command(plan: str | None, output: str | None, everything: bool, limi
         case "name":
             printer.print_lines(str(record.rev) for record in found)
         case _:
-            head = ("rev", "at", "author", "did", "what")
+            head = ("rev", "at", "author", "action", "what")
             click.echo(tables.format_table(head, [_row(record) for record in found], width=printer.terminal_width()))
 
 

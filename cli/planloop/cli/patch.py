@@ -99,8 +99,8 @@ def patch_command(
 ) -> None:
     """Change fields of the live plan.
 
-    The gate checks it like an edit of the file. A value is JSON, otherwise text; `FIELD-` removes the field. The plan
-    file is not changed; `plan pull` does that.
+    The change is checked like an edit of the plan file. VALUE is parsed as JSON; if it is not valid JSON, it is used
+    as text. `FIELD-` removes the field. To write the change to the plan file, run `plan pull`.
     """
     access = client_of_plan(plan)
     if file is not None:
@@ -207,12 +207,12 @@ Examples:
 @click.argument("rev", type=click.IntRange(min=1))
 @plan_option
 @click.option("--reason", default="", help="The reason, for the history.")
-@click.option("--yes", "-y", is_flag=True, help="Approve what the gate would hold for approval.")
+@click.option("--yes", "-y", is_flag=True, help="Approve changes that would otherwise wait for approval.")
 def rollback_command(rev: int, plan: str | None, reason: str, yes: bool) -> None:
     """Restore an earlier revision, as a new one.
 
-    The present content of the plan file is not applied again until you change the file. `plan pull` writes the
-    restored plan to the file.
+    The restored plan becomes the live plan, and the plan file does not change. planloop ignores the file until you
+    edit it. To write the restored plan to the file, run `plan pull`.
     """
     access = client_of_plan(plan)
     before = access.get("status")["rev"]

@@ -44,7 +44,7 @@ READING_ADVICE: Final[dict[str, Advice]] = {
         'plan: demo\nrun: make\ngoal: "two colons: here"',
     ),
     "P0106": Advice(
-        "YAML indents with spaces. The width of a tab depends on the reader.",
+        "A line is indented with a tab. YAML allows only spaces for indentation.",
         "Replace the tab with spaces. Most editors can do this when they save.",
         "plan: demo\ntasks:\n\tui: {run: make}",
         "plan: demo\ntasks:\n  ui: {run: make}",
@@ -100,7 +100,7 @@ READING_ADVICE: Final[dict[str, Advice]] = {
     ),
     "P0116": Advice(
         "The file has several YAML documents, separated by `---`. A plan is a single document.",
-        "Move the other documents to separate files.",
+        "Put each plan in its own file.",
         "plan: demo\nrun: make\n---\nplan: other\nrun: make",
         "plan: demo\nrun: make",
     ),
@@ -195,8 +195,8 @@ PLAN_ADVICE: Final[dict[str, Advice]] = {
     ),
     "P0210": Advice(
         "A required field or value is missing.",
-        "Add what the message names.",
-        "plan: demo\ntasks:\n  ui: {cwd: ui}",
+        "Add the field or value that the message names.",
+        "plan: demo\ntasks:\n  ui: {cwd: ui}  # Missing: what the task does, such as `run` or `goal`.",
         "plan: demo\ntasks:\n  ui: {cwd: ui, run: make}",
     ),
     "P0211": Advice(
@@ -464,9 +464,9 @@ SUITE_ADVICE: Final[dict[str, Advice]] = {
         "advance. If a check runs files from the workspace, such as its tests, supply them with `check-files`.",
     ),
     "P0505": Advice(
-        "The agent that ends immediately passes: the checks require no work and no answer.",
-        "Add a check for what must exist at the end. If the right result is to do nothing, use `abstain` to check for"
-        " what the agent must say.",
+        "An agent that ends immediately passes: the checks require no work and no answer.",
+        "Add a check for what must exist at the end. If the right result is to do nothing, add an `abstain` check: it"
+        " passes if the agent makes no calls and gives an answer that matches `asks-or-says`.",
     ),
     "P0506": Advice(
         "No mutant of the case fails the check, so the case does not prove that the check can tell right from wrong.",

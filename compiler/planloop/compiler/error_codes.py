@@ -88,7 +88,7 @@ SUITE_CODES: Final[dict[str, str]] = {
     "P0502": "mutant that passes",
     "P0503": "mutant detected by another check",
     "P0504": "cheat that scores",
-    "P0505": "doing nothing scores",
+    "P0505": "an agent that does nothing passes",
     "P0506": "check that detects no mutant",
     "P0507": "few oracles",
     "P0508": "case without an oracle",

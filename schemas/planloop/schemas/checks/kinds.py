@@ -439,7 +439,7 @@ _WEB: Final = CheckKind(
     Field(
         "web",
         TableType("web"),
-        "Passes if a person in a browser can complete the steps of `can`, or cannot complete those of `never`.",
+        "Runs a browser. Passes if all steps of `can` succeed, or if the steps of `never` cannot succeed.",
         {"url": "http://localhost:8080", "can": [{"press": "plus-button"}, {"see": "1"}]},
     ),
     "web.check.check_web",
@@ -520,7 +520,12 @@ _WS: Final = CheckKind(
 )
 
 _JUDGE: Final = CheckKind(
-    Field("judge", ANY, "A model's verdict. This version does not run this check.", {"prompt": "is it readable?"}),
+    Field(
+        "judge",
+        ANY,
+        "A model's verdict. Not supported in this version: a plan with this check cannot be applied.",
+        {"prompt": "is it readable?"},
+    ),
 )
 
 

@@ -154,7 +154,8 @@ POWER_FIELDS: Final = (
     Field(
         "deny",
         WORDS,
-        "Forbidden tool calls: a name, or a pattern such as `shell(rm -rf *)`. Denials add up and cannot be lifted.",
+        "Forbidden tool calls: a name, or a pattern such as `shell(rm -rf *)`. Denials from all sources are combined; "
+        "none can be removed.",
         ["shell"],
         _PREFIX,
         lowered=("rights",),
@@ -305,23 +306,28 @@ AGENT_TABLES: Final = (
             Field("goal", TEXT, "The goal contains this text.", "dark"),
             Field("notes", TEXT, "The notes contain this text.", "tokens"),
             Field("rejected", ANY, "A claim was rejected. A text must occur in the failures.", True),
-            Field("result", ANY, "The last results match this, in the form of `expect`.", {"ok": False}),
+            Field(
+                "result",
+                ANY,
+                "The results of the last calls meet these conditions, in the form of `expect`.",
+                {"ok": False},
+            ),
         ),
     ),
     FieldTable(
         "expect",
-        "What the last results must match.",
+        "Conditions on the results of the previous step's calls.",
         (
-            Field("ok", FLAG, "`true`: every call succeeded. `false`: no call succeeded.", True),
-            Field("error", TEXT, "A call failed with this error name.", "NotFound"),
-            Field("exit", ScalarType("integer"), "The exit code of the command.", 0),
+            Field("ok", FLAG, "`true`: every call succeeded. `false`: at least one call failed.", True),
+            Field("error", TEXT, "At least one call failed with this error name.", "NotFound"),
+            Field("exit", ScalarType("integer"), "At least one command ended with this exit code.", 0),
             Field("contains", ScalarType("loose"), "Text that a result contains.", "42 passed"),
             Field("not", ScalarType("loose"), "Text that no result contains.", "warning"),
         ),
     ),
     FieldTable(
         "mixin",
-        "Fields and settings that agents apply on top of their prototype.",
+        "A named set of agent fields, steps and settings. Agents that list it under `mixins` add it to their own.",
         (
             *POWER_FIELDS,
             *CONDUCT_FIELDS,
@@ -455,7 +461,8 @@ AGENT_TABLES: Final = (
     ),
     FieldTable(
         "rights",
-        "What an agent may use and, under `grant`, hand on. An omitted field restricts nothing.",
+        "What an agent may use. `grant` sets what it may pass on to its children. An omitted field keeps the parent's "
+        "limit.",
         (
             Field(
                 "models",
@@ -479,22 +486,23 @@ AGENT_TABLES: Final = (
             Field(
                 "hosts",
                 TEXTS,
-                "`host:port` entries: local and private hosts that `fetch` may access, and the only hosts that "
-                "commands in a sandbox without network may access.",
+                "Hosts, as `host:port`. `fetch` may access these local and private hosts. Commands in a sandbox "
+                "without network may access only these hosts.",
                 ["localhost:8888"],
                 _PREFIX,
             ),
             Field(
                 "containers",
                 COUNT,
-                "Maximum number of containers that the agent and its descendants have at a time. Default: 4.",
+                "Maximum number of containers that the agent and its descendants have at a time. If no ancestor sets "
+                "it: 4.",
                 2,
                 _PREFIX,
             ),
             Field(
                 "ports",
                 ListType(ScalarType("integer", minimum=1)),
-                "Host ports that containers of agents may use. Other requests get any free port.",
+                "Fixed host ports that containers of agents may publish. Without a fixed port, any free port is used.",
                 [8080],
                 _PREFIX,
             ),
@@ -502,36 +510,37 @@ AGENT_TABLES: Final = (
             Field(
                 "depth",
                 COUNT,
-                "Maximum number of levels that the agent may add below itself. In a tier: the depth that the tier "
-                "applies to.",
+                "Maximum number of levels of child tasks below the agent. In an entry of `tiers`, instead: the depth "
+                "of the agents that the entry is for. Default: its position in the list.",
                 2,
                 _PREFIX,
             ),
             Field(
                 "grant",
                 TableType("grant"),
-                "What the agent may hand on. Default: what it may use.",
+                "What the agent may pass on to its children. Default: what it may use.",
                 {"tools": ["tiny"]},
                 _PREFIX,
             ),
             Field(
                 "tiers",
                 ListType(TableType("rights")),
-                "Rights by depth. The last entry applies to all deeper levels.",
+                "Rights of agents by depth in the task tree, from 0. The last entry applies to all deeper levels.",
                 [{"models": ["ollama/*"]}],
                 _PREFIX,
             ),
             Field(
                 "budget",
                 TableType("budget"),
-                "In a tier: the limit for each agent at that depth. No budget is reserved for it.",
+                "Only in an entry of `tiers`: the maximum for each agent at that depth. It reserves nothing from "
+                "the parent's budget.",
                 {"turns": 10},
             ),
         ),
     ),
     FieldTable(
         "grant",
-        "What an agent may hand on.",
+        "What an agent may pass on to its children.",
         (
             Field("models", PATTERNS, "Model names or patterns, or `all`.", ["ollama/*"], _PREFIX),
             Field("tools", WORDS, "Tools, toolsets, or `all`.", ["code"], _PREFIX),

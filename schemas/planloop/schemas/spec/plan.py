@@ -96,7 +96,12 @@ LIBRARY_FIELDS: Final = (
         "Agents and prototypes, by name.",
         {"writer": {"script": [{"done": "ok"}]}},
     ),
-    Field("mixins", MapType(TableType("mixin")), "Mixins, by name.", {"careful": {"deny": ["shell"]}}),
+    Field(
+        "mixins",
+        MapType(TableType("mixin")),
+        "Named sets of agent fields, steps and settings, which agents add with `mixins`.",
+        {"careful": {"deny": ["shell"]}},
+    ),
     Field(
         "toolsets",
         MapType(TableType("toolset", short="tools")),

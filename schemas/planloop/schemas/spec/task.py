@@ -30,9 +30,11 @@ from planloop.schemas.spec.field import (
 FORK_FIELD: Final = Field(
     "fork",
     EitherType(plain=FLAG, map=TableType("fork")),
-    "Gives the task and its descendants their own git working tree and branch, created from the current folder. When "
-    "its checks pass there, its changes are merged back. A working agent moves there with its next turn; a running "
-    "command finishes where it started. Files that git ignores are neither copied nor brought back.",
+    "Gives the task and its descendants their own git working tree and branch, created from the folder's current "
+    "content, also uncommitted, when the task starts. When its checks pass there, its changes are merged into the "
+    "folder. On a merge conflict, the agent resolves it in the working tree; a task that is a command is blocked until "
+    "you resolve it. A running agent moves to the working tree with its next turn; a running command finishes where it "
+    "started. Files that git ignores are not copied or merged.",
     {"branch": "try/new-parser"},
     ChangeClass.PREFIX,
     default=False,
