@@ -126,7 +126,7 @@ def fold_events(folder: Path) -> RunFold:
     except FileNotFoundError:
         raise _unbegun(f"{folder} has no {EVENTS}", folder) from None
     except (BadEvents, BadRun) as error:
-        raise CommandError(ExitCode.FAILED, f"{folder}: {error}", HINT) from None
+        raise CommandError(ExitCode.FAILED, f"{folder}: {error}", HINT.format(folder=folder)) from None
 
 
 def _unbegun(why: str, folder: Path) -> CommandError:
@@ -187,13 +187,13 @@ def _hold(folder: Path, compiled: CompiledRun) -> None:
                 pass  # Resuming the run writes the events of the records that the log has beyond them.
         holding.end()
     except BadEvents as error:
-        raise CommandError(ExitCode.FAILED, f"{folder}: {error}", HINT) from None
+        raise CommandError(ExitCode.FAILED, f"{folder}: {error}", HINT.format(folder=folder)) from None
 
 
 def _tell(folder: Path, torn: TornEvent | None) -> None:
     """Print a warning for each skipped line."""
     if torn is not None:
-        _warn(f"{folder / EVENTS}: line {torn.line} is incomplete and was skipped ({len(torn.content)} bytes)")
+        _warn(f"skipped line {torn.line} of {folder / EVENTS}: it is incomplete ({len(torn.content)} bytes)")
 
 
 def _warn(text: str) -> None:

@@ -276,7 +276,7 @@ def _owned(going: RunningBench, screen: BenchScreen) -> ExitReason:
     except EventsTaken:
         raise CommandError(ExitCode.CONFLICT, f"another process writes the events of {going.folder}") from None
     except BadEvents as error:
-        raise CommandError(ExitCode.FAILED, f"{going.folder}: {error}", HINT) from None
+        raise CommandError(ExitCode.FAILED, f"{going.folder}: {error}", HINT.format(folder=going.folder)) from None
 
 
 async def _run_owned(place: PlanPaths, wish: OwnerOptions, going: RunningBench, screen: BenchScreen) -> ExitReason:

@@ -173,4 +173,4 @@ def _kill(access: PlanClient) -> None:
     if owner is not None:
         os.kill(owner.pid, signal.SIGKILL)
         _until_gone(access)
-    click.echo(f"the owner of {access.place.name} was killed; plan apply resumes the plan from its log")
+    click.echo(f"the process that ran plan {access.place.name} was killed; run `plan apply` to resume it from its log")

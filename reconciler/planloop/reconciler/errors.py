@@ -71,7 +71,8 @@ def _restoring(rev: int) -> str:
     copy = "restore the plan's folder in `.plan` from a backup"
     if rev > 2:  # Before that there is no plan yet: the first record is of its owner.
         return f"{copy}, or continue from the last valid revision: plan fork --at {rev - 1}"
-    return f"{copy}, or move it away and start again: plan apply"
+    lost = "all tasks then run again, and the history and transcripts are lost"
+    return f"{copy}, or move it away and run `plan apply` to start over: {lost}"
 
 
 class NotOwner(EngineError):

@@ -55,13 +55,13 @@ def test_unset_filters_do_not_filter_and_the_order_is_the_files() -> None:
     ("tool", "arguments", "error", "text"),
     [
         ("calendar.move", {}, "UnknownTool", "Unknown tool calendar.move."),
-        ("calendar.update", {}, "BadArguments", "id: is required"),
+        ("calendar.update", {}, "BadArguments", "missing argument `id`"),
         ("calendar.update", {"id": 12}, "BadArguments", "id: must be a string, not 12"),
         (
             "calendar.update",
             {"id": "evt-12", "when": START},
             "BadArguments",
-            "when: unknown argument; known are id, title, start, end, room",
+            "unknown argument `when` (known: id, title, start, end, room)",
         ),
         (
             "calendar.update",

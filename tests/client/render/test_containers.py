@@ -140,7 +140,10 @@ def test_killed_container_names_the_possible_killer() -> None:
 
 
 def test_unreachable_engine_is_reported_with_its_fix_wherever_containers_are() -> None:
-    down = {"engine": {"reason": "EngineDown"}, "conditions": ready("EngineDown", "no engine answers", "start it")}
+    down = {
+        "engine": {"reason": "EngineDown"},
+        "conditions": ready("EngineDown", "no container engine (Docker or Podman) answers", "start one"),
+    }
     waits = container("a", REDIS, state="waiting", **down)
 
     golden_text.said_in(object_tables.object_tables_text([waits], now=1.0))

@@ -170,7 +170,7 @@ def test_a_plans_folder_that_holds_the_owners_home_is_laid_in_only_by_its_whole_
         resolve_mount_source(".", folder)
     said(str(failed.value))
 
-    assert "separate folder" in failed.value.hint and str(folder) in failed.value.hint
+    assert "its own folder" in failed.value.hint and str(folder) in failed.value.hint
     assert resolve_mount_source(str(folder), folder) == folder
 
 

@@ -15,7 +15,10 @@ from planloop.schemas.canonical_json import Json, JsonObject
 from planloop.schemas.frozen import frozen
 
 FIRST_SEQ: Final = 1
-HINT: Final = "move events.jsonl away and run `plan bench resume`, which writes it again from the run's log"
+HINT: Final = (
+    "move {folder}/events.jsonl away and run `plan bench resume {folder}`, which writes it again from the run's log"
+)
+"""`folder` is the folder of the run."""
 
 
 @frozen
@@ -53,7 +56,7 @@ class EventsRead:
 
 
 class BadEvents(Exception):
-    """Invalid events: `what` is the problem in `line` (from 1). `HINT` is the fix."""
+    """Invalid events: `what` is the problem in `line` (from 1). `HINT`, formatted with the run's folder, is the fix."""
 
     def __init__(self, line: int, what: str) -> None:
         super().__init__(f"events.jsonl, line {line}: {what}")

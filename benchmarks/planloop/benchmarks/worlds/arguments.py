@@ -217,7 +217,7 @@ class _Check:
         given = {name: each for name, each in value.items() if not _is_left_out(properties.get(name), each)}
         for name in schema.get("required", ()):
             if name not in given:
-                self._report(f"{inside}{name}", "is required")
+                self.problems.append(f"missing argument `{inside}{name}`")
         found: JsonObject = {}
         for name, each in given.items():
             if name in properties:
@@ -225,7 +225,8 @@ class _Check:
             elif schema.get("additionalProperties", False) is not False:
                 found[name] = each
             else:
-                self._report(f"{inside}{name}", f"unknown argument; known are {', '.join(properties) or 'none'}")
+                known = ", ".join(properties) or "none"
+                self.problems.append(f"unknown argument `{inside}{name}` (known: {known})")
         lacking = ((name, each) for name, each in properties.items() if name not in found and "default" in each)
         return found | {name: each["default"] for name, each in lacking}
 

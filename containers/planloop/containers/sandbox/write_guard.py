@@ -33,8 +33,11 @@ _NOTE: Final = "without-repository"
 _PLANS: Final = Path(__file__).parents[4] / "plans"  # In a checkout. In an installation, they are in the package.
 
 
-HOLDS_HOME: Final = "the plan's folder {} contains your home, which has your keys and files that run as you"
-ELSEWHERE: Final = "move the plan to a separate folder"
+HOLDS_HOME: Final = (
+    "planloop gives no sandbox or container access to the plan's folder {}: it contains your home directory, with your "
+    "keys and files that run when you log in"
+)
+ELSEWHERE: Final = "move the plan to its own folder"
 """Why no command gets access to a plan's folder, and what to do about it."""
 
 

@@ -154,7 +154,8 @@ def _escape(view: View, cwd: str, folder: Path, way: _Way) -> WorkspaceFault | N
         if home is None or not _is_in(home, str(folder)) or not any(_is_in(link, home) for link in way.links):
             continue
         if way.root is None or not _is_in(way.root, home):
-            words = f"a link in the task's folder `{cwd}` points outside `{bound}`, the workspace of {owner}"
+            link = f"goes through a symbolic link that leaves `{bound}`, the workspace of {owner}"
+            words = f"the task's folder `{cwd}` {link}"
             return WorkspaceFault(words, f"give the task a `cwd` without this link, or remove the link below `{bound}`")
     return None
 

@@ -193,7 +193,11 @@ class McpClientState:
         """Return the client's lease. Raises CommandError if it has none or has lost it."""
         lease = self.lease
         if lease is None:
-            raise CommandError(ExitCode.REFUSED, "you have no task", "call take_task; list_tasks shows the tasks")
+            raise CommandError(
+                ExitCode.REFUSED,
+                "you have not taken a task",
+                "call `list_tasks` to see the available tasks, then `take_task`",
+            )
         agent = self.context.log.get(lease.agent)
         seat = None if agent is None else agent.status.get("seat")
         if seat is None or seat.get("number") != lease.number:

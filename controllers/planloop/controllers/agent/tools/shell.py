@@ -125,7 +125,10 @@ async def settle_command(context: ToolContext, ending: Settlement) -> Settlement
     if not guilty:
         return ending
     lines = "\n".join(f"`{path}`, locked by {owner}" for path, owner in sorted(guilty.items()))
-    note = f"this command changed files that others have locked; the holders get a message:\n{lines}"
+    note = (
+        "this command changed files that other agents have locked. The changes remain, and each lock holder gets a "
+        f"message:\n{lines}"
+    )
     text = f"{ending.result.text}\n[{note}]"
     return replace(ending, result=replace(ending.result, text=text.lstrip("\n")))
 

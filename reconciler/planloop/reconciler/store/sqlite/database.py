@@ -187,7 +187,7 @@ def store_errors(path: Path) -> Iterator[None]:
         yield
     except (sqlite3.Error, OSError) as error:
         if isinstance(error, sqlite3.Error) and (getattr(error, "sqlite_errorcode", 0) & 0xFF) in _DAMAGE:
-            raise StoreCorrupt(0, f"{path} is not a sound SQLite file ({error})") from error
+            raise StoreCorrupt(0, f"{path} is not a valid log ({error})") from error
         raise StoreFailed(f"the log {path} failed: {error}", _hint(error, path)) from error
 
 
