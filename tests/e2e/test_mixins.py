@@ -12,7 +12,7 @@ from tests.e2e.folder import Folder
 
 pytestmark = pytest.mark.process
 
-AGENT = Path(__file__).parents[1] / "fakes" / "outside_agent.py"
+AGENT = Path(__file__).parents[1] / "fakes" / "cli_agent.py"
 
 
 def test_an_outside_agent_does_a_task_is_rejected_once_and_its_output_is_in_the_logs(folder: Folder) -> None:

@@ -16,7 +16,7 @@ from tests.e2e.folder import Folder
 
 pytestmark = pytest.mark.process
 
-OUTSIDE = Path(__file__).parents[1] / "fakes" / "outside_agent.py"
+OUTSIDE = Path(__file__).parents[1] / "fakes" / "cli_agent.py"
 PROGRAM = """\
 import json, sys
 turn = json.loads(sys.stdin.readline())

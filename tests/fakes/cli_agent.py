@@ -1,6 +1,6 @@
 """A small command-line agent, as people have them: a prompt in, work in the current folder, text or JSON lines out.
 
-`outside_agent.py [--print text|lines|json] [--resume SESSION] [PROMPT]`; without PROMPT it reads stdin. It does what
+`cli_agent.py [--print text|lines|json] [--resume SESSION] [PROMPT]`; without PROMPT it reads stdin. It does what
 the prompt says in lines of their own: `WRITE name words`, `SLEEP seconds`, `EXIT code`, `FAIL`, `SPAWN seconds`,
 `SAY words`. It writes each prompt it was given into the file `prompts`, one JSON text a line.
 """

@@ -17,7 +17,7 @@ from tests.product import JsonObject
 
 pytestmark = pytest.mark.anyio
 
-PROGRAM = Path(__file__).parents[2] / "fakes" / "outside_agent.py"
+PROGRAM = Path(__file__).parents[2] / "fakes" / "cli_agent.py"
 
 
 def plan(goal: str, *arguments: str, shape: str = "", more: str = "") -> str:
