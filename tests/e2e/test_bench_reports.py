@@ -361,10 +361,10 @@ def test_last_line_on_a_terminal_shows_progress_and_disappears_at_the_end(folder
 @pytest.mark.parametrize(
     ("words", "code", "text"),
     [
-        (("nope",), 6, "nope is no run"),
-        (("--all",), 6, "there are no runs in reports"),
-        ((), 6, "there are no runs in reports"),
-        (("-o", "json"), 2, "-o json prints a report, and no run is named"),
+        (("nope",), 6, "nope"),
+        (("--all",), 6, "no runs in reports"),
+        ((), 6, "no runs in reports"),
+        (("-o", "json"), 2, "-o json prints a report, but no run is given"),
     ],
 )
 def test_missing_run_is_reported(folder: Folder, words: tuple[str, ...], code: int, text: str) -> None:

@@ -88,7 +88,7 @@ def test_network_joined_by_a_foreign_container_is_named_and_left(harness: Contai
         owner.ended()
 
     assert harness.left() == [network]
-    assert f"{network} is left" in said_by(owner.text)
+    assert f"{network} was not removed" in said_by(owner.text)
     harness.api.disconnect_container_from_network(stranger, network)
     assert folder.run("down").code == 0
     assert harness.left() == []

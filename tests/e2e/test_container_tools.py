@@ -133,7 +133,7 @@ def test_forbidden_container_field_of_an_agent_is_refused_by_name(folder: Folder
 - call: {{container: {{name: a, image: {IMAGE}, mounts: {{/etc: /e}}}}}}
 - expect: {{error: Refused, contains: "`/etc` is outside your workspace"}}
 - call: {{container: {{name: a, image: {IMAGE}, mounts: {{away: /e}}}}}}
-- expect: {{ok: false, contains: "is a link, and leads to /etc"}}
+- expect: {{ok: false, contains: "is a link to /etc"}}
 - call: {{container_stop: {{name: a}}}}
 - call: {{container: {{name: a, image: {IMAGE}, ports: [{{container: 80, host: 18124}}]}}}}
 - expect: {{error: Refused, contains: "your rights do not allow port 18124 of this machine"}}
@@ -167,10 +167,10 @@ def test_image_built_by_an_agent_is_of_its_workspace_without_marks_of_the_plan(f
         folder,
         """
 - call: {container: {name: a, more: {build: away}, cmd: "true"}}
-- expect: {ok: false, contains: "is a link, and leads to /etc"}
+- expect: {ok: false, contains: "is a link to /etc"}
 - call: {container_stop: {name: a}}
 - call: {container: {name: a, more: {rootfs: away/hostname}, cmd: "true"}}
-- expect: {ok: false, contains: "is a link, and leads to /etc/hostname"}
+- expect: {ok: false, contains: "is a link to /etc/hostname"}
 - call: {container_stop: {name: a}}
 - call: {container: {name: b, more: {build: own}, cmd: [sleep, "600"]}}
 - expect: {ok: true}
@@ -356,7 +356,7 @@ tasks:
       script:
         - call: {{container: {{name: second, image: {IMAGE}, {FOREVER}, {held}}}}}
         - expect: {{ok: false, contains: "`held` holds data of another agent"}}
-        - expect: {{contains: give it another name}}
+        - expect: {{contains: use another name}}
         - done: looked
 """
     )

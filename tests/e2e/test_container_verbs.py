@@ -278,7 +278,7 @@ def test_a_plan_that_failed_ends_with_what_would_help_the_one_that_failed_first(
     assert (said.code, said.err.splitlines()) == (
         10,
         [
-            "help: there are shell, python, node, clojure, typescript, clojurescript",
+            "help: use one of shell, python, node, clojure, typescript, clojurescript",
             "help: plan describe container/z · plan logs container/z",
             "help: plan apply p.yaml retries it",
         ],

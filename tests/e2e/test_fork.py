@@ -120,12 +120,12 @@ def test_impossible_fork_is_reported_with_its_fix_and_creates_nothing(folder: Fo
     assert folder.run("fork").code == Exit.NOT_FOUND
     assert folder.run("apply", "demo.plan.yaml").code == 0
     for words, code, cure in (
-        (["--at", "999"], Exit.NOT_FOUND, "its log ends at"),
+        (["--at", "999"], Exit.NOT_FOUND, "has no revision 999"),
         (["--at", "0"], Exit.NOT_FOUND, "has no revision 0"),
         (["--at", "1"], Exit.NOT_FOUND, "no plan yet at revision"),
         (["--as", "../x"], Exit.USAGE, "letters, digits"),
         (["--as", "demo"], Exit.CONFLICT, "--as NAME"),
-        (["--files", "sub"], Exit.USAGE, "beside"),
+        (["--files", "sub"], Exit.USAGE, "outside it"),
     ):
         said = folder.run("fork", *words)
         assert (said.code, cure in said.err) == (code, True), (words, said)
