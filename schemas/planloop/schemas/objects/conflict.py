@@ -25,16 +25,16 @@ RULED: Final = "ruled"
 OVER: Final = "over"
 
 ConflictCause: TypeAlias = Literal["wait", "deadlock", "contest"]
-"""Why it was opened: a wait over its limit, a ring of waits, or a party asked for it."""
+"""Why it was opened: a wait exceeded its limit, a deadlock, or a party asked for it."""
 
 RulingKind: TypeAlias = Literal["release", "sequence", "merge", "fork", "cancel"]
 
 ConflictSide: TypeAlias = Literal["wants", "holds"]
 
 _WAYS: Final[dict[RulingKind, tuple[ConflictSide, str]]] = {
-    "release": ("wants", "{other} has it to the end of its turn, then {who}"),
+    "release": ("wants", "{other} keeps it until its turn ends, then {who} gets it"),
     "sequence": ("holds", "{who} goes first, and {other} when the task of {who} has ended"),
-    "merge": ("holds", "{who} does both parts, and {other} gives up its own"),
+    "merge": ("holds", "{who} does both parts, and {other} drops its own"),
     "fork": ("wants", "{who} works in a branch of its own, merged when it is done"),
     "cancel": ("wants", "the task of {who} is cancelled"),
 }
@@ -46,10 +46,10 @@ WAYS: Final = tuple(_WAYS)
 
 @frozen
 class ConflictParty:
-    """One side. `call` is the address of the call that waits (empty: none does), `intent` what it wants to do there.
+    """One side. `call` is the address of its waiting call, or empty; `intent` is what it wants to do with the files.
 
-    `proposal` is how it would settle it. `uid` and `incarnation` name the run that fell out: another run is another
-    matter.
+    `proposal` is the resolution that it suggests. `uid` and `incarnation` name the run of the agent: the conflict ends
+    with that run.
     """
 
     agent: str
@@ -115,8 +115,8 @@ def conflict_from_json(raw: JsonObject) -> ConflictSpec:
 class ConflictStatus:
     """`before` is the address of the resolver, PERSON, or empty; `told` is the run of it that was notified.
 
-    `since` is when it was opened and `due_at` when it goes on to the next above, both in seconds since 1970 (None: it
-    waits for a person). `raised` counts how often it went on for want of an answer.
+    `since` is when it was opened and `due_at` when it goes to the next ancestor, both in seconds since 1970 (None: it
+    waits for a person). `raised` counts how often it went to the next one because no answer came.
     """
 
     state: str = OPEN
@@ -143,7 +143,7 @@ def conflict_status_from_json(raw: JsonObject) -> ConflictStatus:
 
 
 def ruling_meaning(how: RulingKind, who: str, other: str = "the other one") -> str:
-    """What a ruling about `who` means, in words, with both as people name them."""
+    """Return the meaning of a ruling about `who` as text, with the display names of both."""
     return _WAYS[how][1].format(who=who, other=other)
 
 
