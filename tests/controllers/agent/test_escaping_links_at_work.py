@@ -68,5 +68,5 @@ async def test_end_of_a_command_is_reported_though_its_folder_led_out_meanwhile(
         await here.until_state("task/t/c", "failed")
         (result,) = await here.results("shell")
         assert (result["state"], result["exit_code"]) == ("Failed", 3) and "zebra" in result["text"]
-        assert ("`held.txt`, which agent/holder holds" in result["text"]) is is_told
+        assert ("`held.txt`, locked by agent/holder" in result["text"]) is is_told
         assert here.bugs == []

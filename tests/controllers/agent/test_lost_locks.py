@@ -59,7 +59,7 @@ done: x
         assert await ended(here) == "done"
         await here.settled()
         (refusal,) = await failures(here, "write")
-        for words in ("broken by human:cli", "I need it", "agent/two has a.txt", "Nothing was written"):
+        for words in ("broken by human:cli", "I need it", "agent/two holds a.txt", "Nothing was written"):
             assert words in refusal["text"]
         assert here.read("a.txt") == "mine"
         assert here.store.view.list("lock") == []

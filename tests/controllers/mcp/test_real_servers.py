@@ -97,7 +97,7 @@ async def test_a_resource_and_a_prompt_of_the_everything_server_are_used(tmp_pat
 async def test_missing_prompt_keeps_its_agent_from_starting_and_is_reported(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         await here.apply(plan(EVERYTHING_SERVER, DONE, tools=["list"], prompt="mcp:e/args-prompt"))
-        await here.until(lambda: "not to be had" in str(here.get("agent/.").status.get("why")))
+        await here.until(lambda: "is not available" in str(here.get("agent/.").status.get("why")))
         agent = here.get("agent/.").status
         said(agent["conditions"]["AwaitingServer"]["unblocks"])
 

@@ -172,7 +172,7 @@ async def test_overlay_of_the_tables_is_seen_by_the_agents_of_its_task_only(fold
     [
         (None, "office.yaml: No such file or directory"),
         ("world: w\ntools: {calendar.get: {does: [{get: {in: event, id: x}}]}}\n", "office.yaml:2:"),
-        ("world: w\ntools: {mail.get: {}}\n", "no tool in it begins with `calendar.`; there are mail"),
+        ("world: w\ntools: {mail.get: {}}\n", "no tool name starts with `calendar.`"),
     ],
 )
 async def test_invalid_world_is_reported_and_its_agents_continue_without_it(

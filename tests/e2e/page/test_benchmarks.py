@@ -130,7 +130,7 @@ def test_runs_are_compared_with_paired_differences(
     page.get_by_role("checkbox", name="Compare notes/second").check()
     page.get_by_role("link", name="Compare 2 runs").click()
 
-    pairs = page.get_by_role("region", name="Models in pairs")
+    pairs = page.get_by_role("region", name="Pairwise comparison")
     expect(pairs).to_contain_text("hasty (first)")
     expect(pairs).to_contain_text("0 won, 0 lost, 2 tied of 2 cases")
     expect(pairs).to_contain_text("not distinguishable at this size")
@@ -142,7 +142,7 @@ def test_runs_are_compared_with_paired_differences(
 
     place = "/benchmarks/compare/notes/first/notes/second"
     narrow = opened(links.at(place), viewport={"width": 360, "height": 780})
-    expect(narrow.get_by_role("region", name="Models in pairs")).to_be_visible()
+    expect(narrow.get_by_role("region", name="Pairwise comparison")).to_be_visible()
     wide = narrow.evaluate("document.querySelector('main').scrollWidth - document.querySelector('main').clientWidth")
     assert wide <= 0, "the page fits a narrow screen"
     shot(narrow, "benchmarks-comparison-narrow")

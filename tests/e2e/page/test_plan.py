@@ -88,7 +88,7 @@ def test_the_tree_shows_the_live_plan(webchat: Folder, served: Serve, page: Page
     expect(item(page, "style")).to_contain_text("done")
     expect(item(page, "style")).to_contain_text("1 of 1")
     expect(item(page, "backend")).to_contain_text("ended with exit code 1: tests failed")
-    expect(item(page, "integrate")).to_contain_text("needs task/backend, which is failed")
+    expect(item(page, "integrate")).to_contain_text("needs task/backend, which failed")
     expect(item(page, "socket")).to_contain_text("lock core.js is held by agent/frontend/page")
     expect(item(page, "watch")).to_have_attribute("aria-level", "2")
     expect(page.get_by_role("meter", name="calls")).to_have_attribute("aria-valuetext", re.compile(r"of 500 calls"))
@@ -451,7 +451,7 @@ def test_output_is_followed_and_its_end_is_shown_after_a_failure(
     page.wait_for_function("before => document.querySelector('.printed pre').textContent.length > before", arg=before)
 
     page.goto(page.url.replace("long", "late"))
-    expect(page.get_by_role("region", name="About task/late")).to_contain_text("needs task/long, which is failed")
+    expect(page.get_by_role("region", name="About task/late")).to_contain_text("needs task/long, which failed")
     expect(page.get_by_role("heading", name="Output")).to_have_count(0)
 
 

@@ -5,7 +5,7 @@ import { CostPlot, PairPlot, RatePlot } from "./plots";
 import { toCase, toRun } from "./places";
 import type { Report, Section, Sheet } from "./types";
 
-const WITH_PLOT: readonly string[] = ["Pass rate", "Cost", "Models in pairs"];
+const WITH_PLOT: readonly string[] = ["Pass rate", "Cost", "Pairwise comparison"];
 const FOLDED: readonly string[] = ["Soft figures"]; // Many lines, which never change a verdict.
 
 export function ReportView({ report }: { report: Report }) {

@@ -1,3 +1,3 @@
-import{C as e,b as t}from"./index-C3zJr0MF.js";import{n}from"./may-CHERHJPR.js";function r(){let e=n();return e?t(`p`,{class:`quiet why-not`,children:e}):null}function i(t){let n=t.map(e=>`${e.path.length>0?`${e.path.join(`/`)}: `:``}${e.message} (${e.rule})`);return new e(403,n.join(`
+import{C as e,b as t}from"./index-yys6slnl.js";import{n}from"./may-CqQjMCeF.js";function r(){let e=n();return e?t(`p`,{class:`quiet why-not`,children:e}):null}function i(t){let n=t.map(e=>`${e.path.length>0?`${e.path.join(`/`)}: `:``}${e.message} (${e.rule})`);return new e(403,n.join(`
 `)||`refused`,[...new Set(t.map(e=>e.hint).filter(Boolean))].join(`
 `))}function a(e,t){switch(e.verdict){case`refused`:throw i(e.faults??[]);case`held`:return`Held for approval: ${e.why??``}. Approve or reject ${e.approval??`it`}.`;default:return e.changed===!1?`no change`:`${e.said??t}, rev ${e.rev}`}}export{i as n,r,a as t};

@@ -1,1 +1,0 @@
-import{V as e,b as t,h as n}from"./index-C3zJr0MF.js";var r=/\b((?:task|agent|lock|conflict|container|approval|thread|fork|hook)\/[^\s,;:()"]*[^\s,;:()".])/;function i({words:i}){return t(e,{children:i.split(r).map((e,r)=>r%2==1?t(`a`,{href:n(e),children:e},r):e)})}export{i as t};

@@ -1,0 +1,1 @@
+import{O as e,x as t}from"./index-yys6slnl.js";var n=`This link is read-only.`;function r(){return e.value.right===`read`?n:t.past.value===null?``:`This is a past revision, so it is read-only.`}export{r as n,n as t};
