@@ -21,7 +21,7 @@ HISTORY_EXAMPLE = """
 \b
 Examples:
   plan history                 who changed the plan, when and why
-  plan history --all           also changes that were refused or held for approval
+  plan history --all           also refused changes, and those held for approval
   plan rollback 12             restore one of them
 """
 

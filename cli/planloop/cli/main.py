@@ -62,7 +62,7 @@ GROUPS: Final[dict[str, dict[str, str]]] = {
         "delete": "Remove a subtree or a container from the live plan.",
         "send": "Send a message to one or more agents.",
         "chat": "Chat with an agent of a running plan.",
-        "rollback": "Restore an earlier revision, as a new one.",
+        "rollback": "Restore an earlier revision. This makes a new revision.",
         "fork": "Copy a plan, to continue from a revision.",
     },
     "Measure agents": {

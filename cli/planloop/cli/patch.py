@@ -209,7 +209,7 @@ Examples:
 @click.option("--reason", default="", help="The reason, for the history.")
 @click.option("--yes", "-y", is_flag=True, help="Approve changes that would otherwise wait for approval.")
 def rollback_command(rev: int, plan: str | None, reason: str, yes: bool) -> None:
-    """Restore an earlier revision, as a new one.
+    """Restore an earlier revision. This makes a new revision.
 
     The restored plan becomes the live plan, and the plan file does not change. planloop ignores the file until you
     edit it. To write the restored plan to the file, run `plan pull`.
