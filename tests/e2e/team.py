@@ -64,7 +64,7 @@ def _page() -> list[Step]:
         # The message of the top may come between the write and this reply: then "I know." ends the work.
         {
             "when": mine | {"after": "write"},
-            "reply": {"calls": [call("done", result="the page is mended")]},
+            "reply": {"calls": [call("done", result="the page is fixed")]},
             "times": "always",
         },
         {"when": mine | {"last": PASSED_ON}, "reply": {"text": "I know."}, "times": "always"},

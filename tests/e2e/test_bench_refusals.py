@@ -267,7 +267,7 @@ def test_error_in_the_tools_of_a_case_is_reported_at_its_line_of_the_suite(folde
 
 CALLS = """\
 suite: calls
-worlds: {shelf: shelf.yaml, desk: desk.yaml}
+worlds: {shelf: shelf.yaml, counter: counter.yaml}
 cases:
   slips:
     prompts: [go]
@@ -281,17 +281,17 @@ cases:
             - tool: shelf.puts
               args: {id: book-1}
             - tool: [shelf.put, shelf.pt]
-            - desk.tidy
+            - counter.tidy
             - agent:helper
           free:
             - raeds
             - reads
-            - desk.tidy
+            - counter.tidy
             - shell
           forbid:
             - shelf.pu
             - shelf.burn-it-all
-            - "desk.*"
+            - "counter.*"
             - {decoys: true}
       says:
         abstain:
@@ -301,7 +301,7 @@ cases:
 
 def test_error_in_the_tools_of_a_call_check_is_reported_at_its_line(folder: Folder) -> None:
     bench_suite.lay(folder)
-    folder.write("desk.yaml", bench_suite.SHELF.replace("shelf", "desk").replace("desk.put", "desk.tidy"))
+    folder.write("counter.yaml", bench_suite.SHELF.replace("shelf", "counter").replace("counter.put", "counter.tidy"))
     folder.write("suite.yaml", CALLS)
 
     faults, said = refused(folder)

@@ -165,7 +165,7 @@ def test_foreign_container_with_the_name_is_reported_and_left_unchanged(
 
     harness.strangers.remove(stranger)
     harness.api.remove_container(stranger, force=True)
-    folder.write("p.yaml", one("env: {NAME: anew}"))
+    folder.write("p.yaml", one("env: {NAME: renewed}"))
     with folder.started("--yes", "p.yaml") as owner:
         harness.until_owned(owner)
         harness.until_settled()

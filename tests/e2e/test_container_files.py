@@ -163,7 +163,7 @@ def test_file_that_commands_may_not_write_is_not_writable_by_tools(folder: Folde
 - call: {write: {path: /etc/new, content: x}}
 - expect: {error: NotWritable}
 - call: {read: {path: /etc/passwd}}
-- expect: {ok: true, contains: somebody}
+- expect: {ok: true, contains: appuser}
 - call: {write: {path: /etc/passwd, content: x}}
 - expect: {error: NotWritable}
 - call: {write: {path: /tmp/new, content: x}}

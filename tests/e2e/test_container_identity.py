@@ -118,7 +118,7 @@ def test_renamed_container_stays_ours(harness: ContainerHarness, folder: Folder)
         harness.until_owned(second)
         assert until_well(harness, renamed) == ref, "the next owner knows it, too"
         assert list(harness.containers()) == [OURS]
-        file.write_text(TEXT.replace("NAME: db", "NAME: anew"))
+        file.write_text(TEXT.replace("NAME: db", "NAME: renewed"))
         harness.until(lambda seen: (seen[OURS].status.get("seen") or {}).get("id", ref) != ref)
         again = until_well(harness, ours)
         assert list(harness.containers()) == [OURS], "the old one is gone"

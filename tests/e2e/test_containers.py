@@ -27,10 +27,10 @@ NODE = {
 TO_USER = """set -e
 if [ "$(id -u)" = 0 ]; then
   mkdir -p /data
-  busybox chown somebody /data
+  busybox chown appuser /data
   chmod 700 /data
-  busybox find /data ! -user somebody -exec busybox chown somebody {} +
-  exec busybox su -s /bin/sh somebody -c "exec $0"
+  busybox find /data ! -user appuser -exec busybox chown appuser {} +
+  exec busybox su -s /bin/sh appuser -c "exec $0"
 fi
 touch /data/made
 echo "user $(id -u)"

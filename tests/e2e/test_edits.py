@@ -182,7 +182,7 @@ def test_an_agent_patches_its_own_subtree_and_is_refused_outside(folder: Folder)
         """\
 plan: p
 tasks:
-  other: {goal: somebody else's, run: 'true'}
+  other: {goal: another user's, run: 'true'}
   clever:
     goal: change the plan
     agent:
@@ -205,7 +205,7 @@ tasks:
     assert [record["actor"] for record in refused] == ["agent:clever"]
     assert "/tasks/other/goal" in folder.run("events", "--type", "plan.refused").out
     (other,) = [task for task in folder.json("get", "tasks") if task["address"] == "task/other"]
-    assert other["spec"]["goal"] == "somebody else's"
+    assert other["spec"]["goal"] == "another user's"
 
 
 def test_law_9_a_half_saved_or_missing_file_changes_nothing(folder: Folder) -> None:
@@ -247,9 +247,9 @@ def test_an_edit_that_would_cancel_much_is_held_until_it_is_approved(folder: Fol
 
 
 def test_failed_task_runs_again_when_it_is_resumed(folder: Folder) -> None:
-    folder.write("p.yaml", "plan: p\ntasks:\n  a: {run: test -e mended}\n  b: {run: touch b, needs: [a]}\n")
+    folder.write("p.yaml", "plan: p\ntasks:\n  a: {run: test -e fixed}\n  b: {run: touch b, needs: [a]}\n")
     assert folder.run("apply", "p.yaml").code == 10
-    folder.write("mended", "")
+    folder.write("fixed", "")
 
     assert folder.run("apply", "p.yaml").code == 10
     assert folder.run("resume", ".").code == 0

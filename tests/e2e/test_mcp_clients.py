@@ -204,7 +204,7 @@ def test_http_client_without_the_right_name_and_token_is_refused(folder: Folder)
                 for token in (second.tokens["helper"], door.tokens["judge"]):
                     headers = {**accept, "Authorization": f"Bearer {token}"}
                     assert web.post(door.url, json=body, headers=headers).status_code == 200
-        kept = (folder.path / ".plan" / "handbook" / "mcp_clients.json").stat().st_mode
+        kept = (folder.path / ".plan" / "handbook" / "guests.json").stat().st_mode
         assert kept & 0o077 == 0
 
 

@@ -59,9 +59,9 @@ def test_output_is_followed_past_the_end_of_the_owner(harness: ContainerHarness)
         async with _heard(gateway, "containers/service/logs/tail") as socket:
             first = decode((await socket.receive()).data)
             assert "the service is up" in first["text"]
-            say = ("sh", "-c", "echo nobody looks >/proc/1/fd/1")
+            say = ("sh", "-c", "echo no client looks >/proc/1/fd/1")
             await anyio.to_thread.run_sync(harness.said_inside, "service", *say)
-            while "nobody looks" not in first["text"]:
+            while "no client looks" not in first["text"]:
                 first = decode((await socket.receive()).data)
 
     with served(folder.path) as gateway:

@@ -114,8 +114,8 @@ WAYS: dict[str, tuple[PatchOp, str]] = {
     ),
     "processes without end": (new(limits={"memory": 8_000_000}), "its `processes` must not exceed yours, 1024"),
     "memory without end": (new(limits={}), "its `memory` must not exceed yours, 10000000"),
-    "somebody else's": (PatchOp("replace", ("containers", "sut", "image"), "node"), "only people may change it"),
-    "to take away somebody else's": (PatchOp("remove", ("containers", "sut")), "only people may change it"),
+    "another user's": (PatchOp("replace", ("containers", "sut", "image"), "node"), "only people may change it"),
+    "to take away another user's": (PatchOp("remove", ("containers", "sut")), "only people may change it"),
     "a command that it may not run inside": (
         PatchOp(
             "add", ("tasks", "a", "tasks", "x", "acceptance"), [{"run-in": {"container": "sut", "sh": "rm -rf /"}}]

@@ -123,7 +123,7 @@ class Tricky:
             return _question("What is your name?", "first")
         answer: Any = answers["who"]
         if answer.action != "accept":
-            return f"greets nobody: {answer.action}"
+            return f"greets no client: {answer.action}"
         if answer.content["name"] == "again":
             return _question("And really?", "second")
         return f"hello {answer.content['name']}"

@@ -57,7 +57,7 @@ def test_container_that_got_its_port_is_reported_running_immediately() -> None:
 
 
 def test_unreachable_engine_is_reported_once_for_all_containers() -> None:
-    down = {"reason": "EngineDown", "why": "nobody answers"}
+    down = {"reason": "EngineDown", "why": "no answer"}
     states = [(at, container("waiting", name=name, engine=down)) for at, name in ((0.0, "a"), (0.1, "b"), (0.2, "c"))]
 
     assert told(states) == [0.0]

@@ -177,7 +177,7 @@ def test_a_tree_has_containers_below_the_task_that_they_are_for() -> None:
         (container("a", REDIS, state="preparing", conditions=ready("Preparing")), None),
         (container("a", REDIS, state="preparing", conditions=ready("Preparing", "8.0 of 40 MB")), "8.0 of 40 MB"),
         (container("a", REDIS, state="waiting", conditions=ready("AwaitingNeeds", "b is not healthy yet")), None),
-        (container("a", REDIS, state="waiting", conditions=ready("EngineDown", "nobody answers")), "nobody answers"),
+        (container("a", REDIS, state="waiting", conditions=ready("EngineDown", "no answer")), "no answer"),
         (
             container("a", REDIS, state="waiting", conditions=ready("PortTaken", "taken", "free it"), retry_at=110.1),
             "taken, next in 8.0 s · free it",

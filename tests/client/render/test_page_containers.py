@@ -47,7 +47,7 @@ FOUND = (
     _one(
         "asks",
         ContainerSpec(image="a"),
-        {"state": "waiting", "engine": True, **_ready("nobody answers", "start docker", "b")},
+        {"state": "waiting", "engine": True, **_ready("no answer", "start docker", "b")},
     ),
     _one("lacks", ContainerSpec(image="a"), {"state": "waiting", **_ready("no such image", "docker pull a")}),
     _one("made", ContainerSpec(build={"folder": "web"}), {"state": "preparing"}),

@@ -16,8 +16,8 @@ from tests.simulation.simulated_engine import SimulatedDaemon, SimulatedEngine
 
 pytestmark = pytest.mark.anyio
 
-WRITTEN = {"TOKEN": "secret:TOKEN", "KEY": "file:key", "USER": "env:USER", "PLAIN": "hush, this is plain"}
-GIVEN = {"TOKEN": "hush-it-is-one", "KEY": "x", "USER": "somebody", "PLAIN": "hush, this is plain"}
+WRITTEN = {"TOKEN": "secret:TOKEN", "KEY": "file:key", "USER": "env:USER", "PLAIN": "mute, this is plain"}
+GIVEN = {"TOKEN": "mute-it-is-one", "KEY": "x", "USER": "somebody", "PLAIN": "mute, this is plain"}
 
 
 def test_the_label_names_variables_and_no_values() -> None:
@@ -29,10 +29,10 @@ def test_the_label_names_variables_and_no_values() -> None:
 @pytest.mark.parametrize(
     ("said", "most", "heard"),
     [
-        ("of hush-it-is-one, somebody", None, f"of {MASK}, {MASK}\n"),
-        ("hush, this is plain", None, "hush, this is plain\n"),
-        ("it ends with hush-it-is", None, "it ends with hush-it-is\n"),
-        ("of hush-it-is-one", 12, "of "),
+        ("of mute-it-is-one, somebody", None, f"of {MASK}, {MASK}\n"),
+        ("mute, this is plain", None, "mute, this is plain\n"),
+        ("it ends with mute-it-is", None, "it ends with mute-it-is\n"),
+        ("of mute-it-is-one", 12, "of "),
     ],
 )
 async def test_command_inside_prints_no_secret_nor_half_of_a_cut_one(

@@ -50,7 +50,7 @@ async def test_checks_run_again_on_what_both_made_before_it_goes_where_others_wo
                 - call: {{shell: {{command: "echo mine > a; echo theirs > {tmp_path}/b"}}}}
                 - done: first
                 - when: {{rejected: true}}
-                  call: {{shell: {{command: "cat {tmp_path}/a > shared; echo mended > b"}}}}
+                  call: {{shell: {{command: "cat {tmp_path}/a > shared; echo fixed > b"}}}}
                 - done: second
             acceptance: [{{sh: "! grep -q theirs b"}}]
         """
@@ -61,7 +61,7 @@ async def test_checks_run_again_on_what_both_made_before_it_goes_where_others_wo
 
         assert owner.state("task/t") == "done"
         assert (types.count("fork.merged"), types.count("fork.brought"), types.count("check.ran")) == (1, 1, 3)
-    assert (home.read("a"), home.read("b")) == ("mine\n", "mended\n")
+    assert (home.read("a"), home.read("b")) == ("mine\n", "fixed\n")
     assert home.read("shared") == "a\n", "the broken combination of two good changes was repaired in the fork"
 
 
@@ -238,13 +238,13 @@ async def test_half_resolved_cancelled_merge_is_kept_aside_and_never_taken_for_w
         await owner.apply(plan)
         await owner.until_state("task/t", "blocked")
         tree = tmp_path / owner.get("fork/t").status["folder"]
-        (tree / "a").write_text("half mended\n")
+        (tree / "a").write_text("half fixed\n")
         await owner.patch({"op": "add", "path": "/tasks/t/cancel", "value": True})
         await owner.until(lambda: owner.state("fork/t") == "kept" and not owner.get("fork/t").status.get("folder"))
 
         assert home.branches() == ["plan/arena/t", "plan/arena/t-unmended"]
         assert home.git("show", "plan/arena/t:b") == "mine\n"
-        assert home.git("show", "plan/arena/t-unmended:a") == "half mended\n"
+        assert home.git("show", "plan/arena/t-unmended:a") == "half fixed\n"
 
         await owner.patch({"op": "remove", "path": "/tasks/t/cancel"})
         await owner.until_state("task/t", "blocked")

@@ -92,9 +92,9 @@ async def test_merge_begun_in_a_fork_and_left_in_conflict_must_be_resolved(tmp_p
 
 async def test_unrelated_history_begun_in_a_fork_comes_back_with_others_changes(tmp_path: Path) -> None:
     home = Home(tmp_path).begin(a="one\n", b="two\n")
-    anew = f"git checkout -q --orphan anew; {AS_USER}; echo work > new; git add .; git commit -qm anew"
+    renewed = f"git checkout -q --orphan renewed; {AS_USER}; echo work > new; git add .; git commit -qm renewed"
 
-    await ran(home, forked(f"{anew}; echo theirs > {tmp_path}/other"))
+    await ran(home, forked(f"{renewed}; echo theirs > {tmp_path}/other"))
 
     assert [home.read(name) for name in ("a", "b", "new", "other")] == ["one\n", "two\n", "work\n", "theirs\n"]
 

@@ -59,7 +59,7 @@ async def test_a_refusal_is_an_answer(tmp_path: Path) -> None:
         approval = await asked(here, "What is your name?")
         await here.gate.reject(approval.address, HUMAN_CLI, "none of its business")
         await here.until_state("task/.", "done", "failed")
-        assert await texts(here, "t.greet") == ["greets nobody: decline"]
+        assert await texts(here, "t.greet") == ["greets no client: decline"]
 
 
 class Ahead(SystemClock):
@@ -79,7 +79,7 @@ async def test_silence_is_an_answer_after_a_while(tmp_path: Path) -> None:
         clock.by_s = limits.INPUT_WAIT_S + 1
         here.work.poke("agent/.")
         await here.until_state("task/.", "done", "failed")
-        assert await texts(here, "t.greet") == ["greets nobody: decline"]
+        assert await texts(here, "t.greet") == ["greets no client: decline"]
         assert here.find(approval.address) is None
 
 

@@ -117,7 +117,7 @@ class Player:
         self._left = {step.number: step.times for step in steps}
 
     def take(self, question: Question) -> Step | None:
-        """The first matching step that is not used up; None without one."""
+        """The first matching step that is not used up, or None."""
         for step in self.steps:
             left = self._left[step.number]
             if left == 0 or not any(fnmatchcase(name, step.model) for name in (question.model, question.alias)):

@@ -102,4 +102,4 @@ def test_reader_of_a_running_command_continues_past_its_end(site: Served, folder
     while not rest["is_over"]:  # The gateway reads the log as it comes, and may not be there yet.
         rest = page(site, f"grows?after={first['next']}")
     assert rest == {"log": first["log"], "start": 4, "text": "two ü", "next": 10, "is_over": True}
-    assert page(site, "grows?after=11")["start"] == 0, "of another output that is read anew"
+    assert page(site, "grows?after=11")["start"] == 0, "of another output that is read again"

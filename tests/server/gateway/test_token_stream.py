@@ -61,7 +61,7 @@ async def hearing(folder: Path) -> AsyncIterator[tuple[TokenStream, Log]]:
 
 
 async def first(words: TokenStream) -> str:
-    """The first message to a new listener; empty without one."""
+    """The first message to a new listener, or empty."""
     async with aclosing(words.listen()) as heard:
         with anyio.move_on_after(0.05):
             async for said in heard:

@@ -49,7 +49,7 @@ async def begin(here: Arena, text: str) -> None:
 
 
 def holder(here: Arena) -> str:
-    """The holder of the file; empty without one."""
+    """The holder of the file, or empty."""
     lock = here.find(LOCK)
     return next(iter(lock.status.get("holders", {})), "") if lock is not None else ""
 

@@ -290,12 +290,12 @@ async def test_a_check_that_is_cancelled_takes_its_browser_along(bench: CheckEnv
 
 
 @pytest.mark.browser(keep=2)
-@pytest.mark.parametrize(("alone", "words"), [(False, "somebody answered"), (True, "nobody answered")])
+@pytest.mark.parametrize(("alone", "words"), [(False, "a server answered"), (True, "no server answered")])
 async def test_page_of_a_graded_program_reaches_no_other_host(bench: CheckEnvironment, alone: bool, words: str) -> None:
     async def page(request: web.Request) -> web.Response:
         elsewhere = str(request.url.with_host("localhost").with_path("/other"))
         script = f"""fetch({elsewhere!r}, {{mode: 'no-cors'}})
-          .then(() => 'somebody answered', () => 'nobody answered')
+          .then(() => 'a server answered', () => 'no server answered')
           .then(words => document.body.append(words))"""
         return web.Response(text=f"<body><script>{script}</script>", content_type="text/html")
 
