@@ -219,7 +219,7 @@ def test_law_9_a_half_saved_or_missing_file_changes_nothing(folder: Folder) -> N
         assert folder.states() == before
 
         (folder.path / "p.yaml").unlink()
-        owner.until("is not there")
+        owner.until("p.yaml is missing")
         assert folder.states() == before
 
         folder.write("p.yaml", PLAN_TEXT.replace("blue", "red"))
