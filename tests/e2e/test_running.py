@@ -54,7 +54,7 @@ def test_ctrl_c_detaches_with_what_still_runs_and_the_next_apply_adopts_it(folde
         golden_text.said_in(owner.text, "task/go")
 
         with folder.started("p.plan.yaml") as again:
-            again.until("1 command taken over")
+            again.until("1 command adopted")
             (folder.path / "stop").touch()
             assert again.ended() == 0
     assert len((folder.path / "pids").read_text().splitlines()) == 1, "it ran once"
