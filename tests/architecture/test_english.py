@@ -1,4 +1,4 @@
-"""Text in the tree is plain English: at most one phrase of `PHRASES` in 1,000 words, in each kind of text.
+"""Text in the tree is plain English: at most one phrase of phrases.yaml in 1,000 words, in each kind of text.
 
 A phrase is a sign of a sentence that a technical writer would write in another way, not proof of one. Rewrite the whole
 sentence; docs/glossary.md has the terms.
@@ -15,31 +15,13 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 import pytest
+import yaml
 
 from tests.architecture.tree import PACKAGES, ROOT
 
 pytestmark = [pytest.mark.usefixtures("read_once"), pytest.mark.timeout(300)]
 
-PHRASES: Final = {
-    r"who(?:m|so)?ever|(?:by|for|of|to) whom?|whom": "name the person or program",
-    r"nobody|somebody|anybody|no one": "name the person or program: no client, an operator, another agent",
-    r"that which|what it is|is none(?! if)|is no(?! longer)": "write the noun: an invalid URL, not a folder",
-    r"is (?:to be )?had|(?:to|may) be had|is not to be|thereof|hereby|in the stead": "available, required, instead of",
-    r"go(?:es|ne|ing)? on (?:with|where|at|as|working|running)": "continue, resume",
-    r"anew|afresh": "again; restart, recreate",
-    r"wish(?:es|ed)?": "optional, if set, wanted",
-    r"stands? (?:for itself|in the way|there|here|beside|still)": "is, blocks",
-    r"(?:is|are) (?:told|said)|(?:tells?|told|says?) of|says? (?:so|it|itself)|said so": "print, report, reject",
-    r"leads? out|led out": "exclude",
-    r"quarrel|grumbl\w*|hush\w*|desk|yard": "conflict, report, silence, service, workspace",
-    r"be(?:side|hind) (?:it|that|them)|far off|by hand": "next to, remote, manually",
-    r"in doubt": "unknown outcome",
-    r"(?:so|as) many": "a number",
-    r"(?<!on-)faults?|cures?|mend(?:s|ed|ing)?": "error, fix, repair",
-    r"comes? before": "takes precedence, goes first",
-    r"without (?:it|that|them|one)": "if it is missing, by default",
-    r"holds? good|(?:do|does)? ?not hold": "is valid, passes, fails",
-}
+PHRASES: Final[dict[str, str]] = yaml.safe_load(Path(__file__).with_name("phrases.yaml").read_text())
 SIGN: Final = re.compile("|".join(rf"\b(?:{phrase})\b" for phrase in PHRASES), re.IGNORECASE)
 WORD: Final = re.compile(r"[A-Za-z']+")
 LIMIT: Final = 1.0
