@@ -33,8 +33,8 @@ def tree(*, is_bare: bool = False) -> ImageTree:
     out = ImageTree()
     program = needs.busybox().read_bytes()
     out.add(folder_entry("tmp", mode=0o1777))
-    out.add(text_entry("etc/passwd", "root:x:0:0:root:/:/bin/sh\nsomebody:x:1000:1000::/:/bin/sh\n"))
-    out.add(text_entry("etc/group", "root:x:0:\nsomebody:x:1000:\n"))
+    out.add(text_entry("etc/passwd", "root:x:0:0:root:/:/bin/sh\nappuser:x:1000:1000::/:/bin/sh\n"))
+    out.add(text_entry("etc/group", "root:x:0:\nappuser:x:1000:\n"))
     if is_bare:
         out.add(data_entry("sleep", program, mode=0o755))
     else:

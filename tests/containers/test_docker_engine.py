@@ -124,7 +124,7 @@ class TestRunningInDockerFromInside(TestRunningInDocker):
 
     async def test_a_command_of_another_user_is_ended_by_its_mark(self, ground: Ground, outside: Others) -> None:
         ref = await running(ground)
-        left = ExecCommand(shell("setsid sleep 81 >/dev/null 2>&1 & sleep 82"), "m", user="somebody", timeout_s=0.5)
+        left = ExecCommand(shell("setsid sleep 81 >/dev/null 2>&1 & sleep 82"), "m", user="appuser", timeout_s=0.5)
 
         assert (await ground.engine.run(ref, left)).ending is ExitCause.TIMED_OUT
         assert [each for each in outside.processes(ref) if "sleep 8" in each] == []
@@ -132,7 +132,7 @@ class TestRunningInDockerFromInside(TestRunningInDocker):
     async def test_process_of_another_user_is_ended_with_everything_else(self, ground: Ground, outside: Others) -> None:
         ref = await running(ground)
         async with anyio.create_task_group() as group:
-            for user in ("somebody", ""):
+            for user in ("appuser", ""):
                 group.start_soon(ground.engine.run, ref, ExecCommand(("sleep", "60"), f"m{user}", user=user))
             await until(lambda: self.is_running(ground, ref, 2))
             await ground.engine.end(ref, "")
@@ -171,7 +171,7 @@ class TestRunningInDockerFromInside(TestRunningInDocker):
     async def test_command_runs_in_its_folder_as_its_user(self, ground: Ground) -> None:
         ref = await running(ground, env={"ONE": "1"})
         inside = ExecCommand(
-            shell("echo $ONE $TWO; id -u; cd -P .; echo $PWD"), "m", {"TWO": "2"}, workdir="/tmp", user="somebody"
+            shell("echo $ONE $TWO; id -u; cd -P .; echo $PWD"), "m", {"TWO": "2"}, workdir="/tmp", user="appuser"
         )
 
         assert (await ground.engine.run(ref, inside)).output == b"1 2\n1000\n/tmp\n"

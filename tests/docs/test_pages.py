@@ -52,7 +52,8 @@ def test_a_page_can_be_followed_to_its_end(name: str, tmp_path: Path, is_updatin
 @pytest.mark.timeout(240)
 @pytest.mark.usefixtures("engine")
 def test_the_page_on_containers_can_be_followed_to_its_end(tmp_path: Path, apt: str, is_updating: bool) -> None:
-    _follow(CONTAINERS, tmp_path, is_updating=is_updating, before=f"{apt}; plan image make shell")
+    # As root the folder belongs to root, and the user of the image may not write to it.
+    _follow(CONTAINERS, tmp_path, is_updating=is_updating, before=f"{apt}; plan image make shell; chmod 777 .")
 
 
 def _follow(name: str, tmp_path: Path, *, is_updating: bool, before: str = "") -> None:

@@ -77,7 +77,7 @@ def test_detach_leaves_an_owner_and_down_stops_it_with_its_commands(folder: Fold
     assert "not running" in folder.run("get").out
     nobody = "long is not running: plan apply p.plan.yaml resumes it"
     assert nobody in folder.run("get", "tasks").err
-    assert f"stands    {nobody}" in folder.run("describe", "wait").out
+    assert f"owner     {nobody}" in folder.run("describe", "wait").out
 
 
 @pytest.mark.process

@@ -108,7 +108,7 @@ def test_task_with_an_unavailable_sandbox_reports_why_and_starts_once_it_exists(
 
     assert "bwrap is not installed" in said
     assert not was_tried and (folder.path / "tried").exists()
-    assert "NoSandbox" in described and "install bubblewrap" in described and "tried again" in described
+    assert "NoSandbox" in described and "tries again" in described
 
 
 LED_OUT = """\

@@ -1,4 +1,4 @@
-"""The ruling `fork`, to its end: one works in a branch of its own, and what it did is merged back."""
+"""The ruling `fork`, to its end: one works on its own branch, and what it did is merged back."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LINES = [f"line {number}" for number in range(20)]
 FRONT = f"""
     - call: {{read: {{path: {PATH}}}}}
     - call: {{edit: {{path: {PATH}, old: "line 2\\n", new: "by front\\n"}}}}
-    - when: {{message: "works in a branch of its own"}}
+    - when: {{message: "works on its own branch"}}
       done: x
 """
 
@@ -60,7 +60,7 @@ async def test_branch_can_be_ruled_without_a_repository(tmp_path: Path) -> None:
         - expect: ok
         - done: x
     """
-    front = "- {when: {message: works in a branch of its own}, done: x}"
+    front = "- {when: {message: works on its own branch}, done: x}"
     async with arena(tmp_path) as here:
         await begin(here, team("how: fork", front=front, back=back))
         await here.until_state("task/.", "done", "failed")
