@@ -131,7 +131,7 @@ def docker_value_as_map(table: str, value: SourceValue) -> str:
 
 # Source value → canonical document: maps by id, no aliases, no shorthands, plain JSON. Types are checked on the way.
 #
-# Driven by the tables of `planloop.schemas.spec.field*`. A value at problem is reported and left out, so that nothing
+# Driven by the tables of `planloop.schemas.spec.field*`. An invalid value is reported and left out, so that nothing
 # follows from it. Normalising a document gives the same document. EDN's list spelling is opened by
 # `planloop.compiler.edn.forms`.
 
